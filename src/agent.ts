@@ -1,0 +1,708 @@
+// One agent's memory, as a caller holds it. No method takes an agent's name: a handle reaches its own agent only.
+//
+// Every write is three steps: decide (on the graph, refusing before anything is changed) → commit (bytes, chain, flush) →
+// apply (the arrays). The steps between are core.ts, the deciding of deaths is recall.ts.
+
+import { headOf } from "./chain.ts";
+import { type IdList, LIMITS } from "./codec.ts";
+import { compact } from "./compact.ts";
+import type { AgentCore, Transaction } from "./core.ts";
+import { folderBytes } from "./disk.ts";
+import { CheeseError } from "./errors.ts";
+import { FLAGS } from "./graph.ts";
+import { planIdOf, toOutcome, toPlan } from "./outcome.ts";
+import { type Decision, decideRecall, needsSeen } from "./recall.ts";
+import {
+  requireEntry,
+  requireLivingParents,
+  type Seen,
+  toLeg,
+  toLegs,
+  toSeenSet,
+  toTargets,
+} from "./rules.ts";
+import { Session } from "./session.ts";
+import type { AgentState } from "./state.ts";
+import type {
+  AgentInfo,
+  AgentStats,
+  Compaction,
+  Disposal,
+  Entry,
+  EntryId,
+  EntryWhole,
+  EntryWithText,
+  Head,
+  HistoryRecord,
+  ImportReport,
+  Kind,
+  Mode,
+  Opened,
+  Outcome,
+  Plan,
+  State,
+  VerifyReport,
+  Why,
+} from "./terms.ts";
+import { checkText } from "./text.ts";
+import { tick } from "./tick.ts";
+import { exportLines, type ImportSource, importLines } from "./transfer.ts";
+import { verifyAgent } from "./verify.ts";
+import { type RecordView, RecordWalk, readEntry, toHistory, toTime } from "./view.ts";
+import { pathFrom, supportOf } from "./why.ts";
+
+export interface LotOptions {
+  /** Where the source came from; erased with the text. */
+  uri?: string | null | undefined;
+  /** Entries that stood in the writer's context. */
+  seen?: Seen | undefined;
+}
+
+export interface NewLot extends LotOptions {
+  label: string;
+  text: string;
+}
+
+/** A parent in a list of new memories: an entry, or an earlier item of the same call. */
+export type ParentOrItem = EntryId | { item: number };
+
+export interface NewMemory {
+  text: string;
+  legs: Iterable<Iterable<ParentOrItem>>;
+  seen?: Seen | undefined;
+}
+
+export interface RecallOptions {
+  /** Default: fair. */
+  mode?: Mode | undefined;
+  /** Default: untrusted. */
+  disposal?: Disposal | undefined;
+  /** The id of a plan: carry out exactly that, or refuse with PLAN_STALE. */
+  plan?: string | undefined;
+}
+
+export interface LotFilter {
+  label?: string | undefined;
+  uriPrefix?: string | undefined;
+  /** Times of the lots: from `since` on, before `until`. */
+  since?: Date | undefined;
+  until?: Date | undefined;
+}
+
+/** What a long call can be given. */
+export interface LongOptions {
+  signal?: AbortSignal | undefined;
+  /** Told of what is done so far and of all, in units of the call's own. */
+  onProgress?: ((done: number, all: number) => void) | undefined;
+}
+
+const MODES: readonly Mode[] = ["fair", "strict", "contact"];
+const DISPOSALS: readonly Disposal[] = ["untrusted", "erase"];
+const ENTRIES_AT_ONCE = 256;
+const SLICE_MS = 10;
+
+export class Agent {
+  readonly name: string;
+  readonly id: string;
+  readonly created: string;
+  /** What opening the agent found, and what it mended. */
+  readonly opened: Opened;
+  readonly #core: AgentCore;
+  readonly #waitMs: number;
+  readonly #release: () => Promise<void>;
+  #isClosed = false;
+
+  /** Made by Store.openAgent. */
+  constructor(
+    core: AgentCore,
+    { name, id, created }: AgentInfo,
+    waitMs: number,
+    release: () => Promise<void>,
+  ) {
+    this.#core = core;
+    this.name = name;
+    this.id = id;
+    this.created = created;
+    this.opened = core.opened;
+    this.#waitMs = waitMs;
+    this.#release = release;
+  }
+
+  // ----- adding -----
+
+  /**
+   * Adds a lot: a source that the agent learned from.
+   *
+   * @param label a category, 1 to 64 bytes, kept for ever: never put personal data in it
+   * @param text at most 16 MiB of UTF-8
+   * @throws CheeseError NOT_UTF8, TOO_LARGE, UNKNOWN_PARENT or RECALLED_CONTEXT (what was seen), and those of any write:
+   *   LOCKED, READ_ONLY, DISK, CLOSED, NO_AGENT
+   */
+  async addLot(label: string, text: string, options: LotOptions = {}): Promise<EntryId> {
+    const add = lotAdder({ label, text, ...options });
+    return this.#write(add);
+  }
+
+  /**
+   * Adds many lots. All are checked first and refused together; what is written is durable batch by batch.
+   *
+   * @throws CheeseError as addLot, with `item` the index of the first that is refused
+   */
+  async addLots(lots: Iterable<NewLot>, options: LongOptions = {}): Promise<EntryId[]> {
+    const items = [...lots];
+    const adders = items.map((lot, item) => atItem(item, () => lotAdder(lot)));
+    await this.#read(({ graph }) => {
+      for (const [item, lot] of items.entries()) atItem(item, () => toSeenSet(graph, lot.seen));
+    });
+    return this.#writeAll(adders, options);
+  }
+
+  /**
+   * Adds a memory.
+   *
+   * @param legs each a set of parents: the memory lives while all parents of any leg are alive
+   * @throws CheeseError NO_LEG, UNKNOWN_PARENT, DEAD_PARENT, NOT_UTF8, TOO_LARGE, RECALLED_CONTEXT, and those of any write
+   */
+  async remember(
+    text: string,
+    legs: Iterable<Iterable<EntryId>>,
+    options: { seen?: Seen | undefined } = {},
+  ): Promise<EntryId> {
+    return this.#write(memoryAdder(text, toLegs(legs), options.seen));
+  }
+
+  /**
+   * Adds many memories. A parent may be `{ item: i }`, an earlier item of the same call. All are checked first and refused
+   * together; what is written is durable batch by batch.
+   *
+   * @throws CheeseError as remember, with `item` the index of the first that is refused, and `written` if another process
+   *   recalled a parent in the middle
+   */
+  async rememberAll(memories: Iterable<NewMemory>, options: LongOptions = {}): Promise<EntryId[]> {
+    const items = [...memories];
+    const ids: EntryId[] = [];
+    const legsOf = items.map(({ text, legs }, item) =>
+      atItem(item, () => {
+        checkText(text, LIMITS.textBytes, "the text");
+        return itemLegs(legs, item);
+      }),
+    );
+    await this.#read(({ graph, records }) => {
+      for (const [item, { seen }] of items.entries()) {
+        atItem(item, () => {
+          const known = (legsOf[item] as ParentOrItem[][]).map((leg) =>
+            leg.filter((parent) => typeof parent === "number"),
+          );
+          requireLivingParents(
+            records,
+            known.filter((leg) => leg.length > 0).map(toLeg),
+            `item ${item}`,
+          );
+          toSeenSet(graph, seen);
+        });
+      }
+    });
+    const resolve = (parent: ParentOrItem): EntryId =>
+      typeof parent === "number" ? parent : (ids[parent.item] as EntryId);
+    const adders = items.map(({ text, seen }, item) => {
+      const legs = legsOf[item] as ParentOrItem[][];
+      return (transaction: Transaction) => {
+        const id = memoryAdder(
+          text,
+          toLegs(legs.map((leg) => leg.map(resolve))),
+          seen,
+        )(transaction);
+        ids[item] = id;
+        return id;
+      };
+    });
+    return this.#writeAll(adders, options);
+  }
+
+  /**
+   * Adds a leg to a living memory. A leg that it has already changes nothing.
+   *
+   * @returns all legs of the memory
+   * @throws CheeseError NO_ENTRY, DEAD_ENTRY, NO_LEG, UNKNOWN_PARENT, DEAD_PARENT, CYCLE, TOO_LARGE, and those of any write
+   */
+  async corroborate(memory: EntryId, leg: Iterable<EntryId>): Promise<EntryId[][]> {
+    const parents = toLeg(leg);
+    return this.#write(({ state, batch, time, apply, requireFreshBatch }) => {
+      const { graph, records, log } = state;
+      requireEntry(graph, memory);
+      // Its legs are read from its spine.
+      if (memory > log.end.entries) requireFreshBatch();
+      if (!graph.is(memory, FLAGS.memory)) {
+        throw new CheeseError("NO_ENTRY", `entry ${memory} is a lot: only a memory has legs`, {
+          entry: memory,
+        });
+      }
+      if (!graph.isAlive(memory)) {
+        throw new CheeseError(
+          "DEAD_ENTRY",
+          `memory ${memory} is ${graph.state(memory)}: it cannot be held up again`,
+          { entry: memory },
+        );
+      }
+      requireLivingParents(records, [parents], `memory ${memory}`);
+      requireFreshBatch();
+      const legs = records.legs(memory).map((parents) => [...parents]);
+      if (legs.some((known) => known.join() === parents.join())) return legs;
+      if (graph.reaches(memory, new Set(parents))) {
+        throw new CheeseError(
+          "CYCLE",
+          `memory ${memory} would come to stand on itself by this leg: ${parents.join(", ")}`,
+          { entry: memory },
+        );
+      }
+      if (legs.length >= LIMITS.legs) {
+        throw new CheeseError(
+          "TOO_LARGE",
+          `memory ${memory} has ${legs.length} legs already; more are not allowed`,
+        );
+      }
+      batch.addCorroboration(time, memory, parents);
+      apply();
+      return [...legs, [...parents]];
+    });
+  }
+
+  /** A writer whose context is observed: what it has seen is stored with everything that it writes. */
+  session(): Session {
+    return new Session(this);
+  }
+
+  #write<T>(run: (transaction: Transaction) => T): Promise<T> {
+    this.#requireOpen();
+    return this.#core.write(this.#waitMs, run);
+  }
+
+  /** Writes many, as many at a time as make a few batches, so that memory stays bounded and a signal is heeded. */
+  async #writeAll(
+    adders: ((transaction: Transaction) => EntryId)[],
+    { signal, onProgress }: LongOptions,
+  ): Promise<EntryId[]> {
+    const ids: EntryId[] = [];
+    for (let from = 0; from < adders.length; from += LIMITS.batchRecords) {
+      signal?.throwIfAborted();
+      const part = adders.slice(from, from + LIMITS.batchRecords);
+      const results = await Promise.allSettled(part.map((add) => this.#write(add)));
+      for (const [i, result] of results.entries()) {
+        if (result.status === "rejected") {
+          const { reason } = result;
+          if (!(reason instanceof CheeseError)) throw reason;
+          throw new CheeseError(reason.code, reason.message, {
+            hint: reason.hint,
+            cause: reason,
+            item: from + i,
+            written: ids,
+          });
+        }
+        ids.push(result.value);
+      }
+      onProgress?.(ids.length, adders.length);
+    }
+    return ids;
+  }
+
+  // ----- recalling -----
+
+  /**
+   * Declares entries bad, for ever: what depended on them dies with them, as far as the mode says.
+   *
+   * @throws CheeseError NO_ENTRY (and nothing is recalled), USAGE for no id, PLAN_STALE with the plan as it is now, and
+   *   those of any write
+   */
+  async recall(ids: Iterable<EntryId>, options: RecallOptions = {}): Promise<Outcome> {
+    const { mode, disposal } = recallOptions(options);
+    const wanted = [...ids];
+    return this.#write(({ state, batch, time, apply, requireFreshBatch, endBatch }) => {
+      const { graph } = state;
+      const targets = toTargets(graph, wanted);
+      // A batch of its own: who has seen what is read from the spines, and nothing may stand before an erase's zeroing.
+      requireFreshBatch();
+      const decision = this.#decide(state, targets, mode, disposal);
+      if (options.plan !== undefined && options.plan !== planIdOf(state, decision)) {
+        const plan = this.#plan(state, targets, mode, disposal);
+        throw new CheeseError(
+          "PLAN_STALE",
+          `the recall would no longer do what plan ${options.plan} showed; it is ${plan.id} now`,
+          { plan },
+        );
+      }
+      if (decision.isNoop) return toOutcome(this.#core, state, decision, null);
+      batch.addRecall(time, decision);
+      apply();
+      endBatch(decision.erased);
+      return toOutcome(this.#core, state, decision, batch.record);
+    });
+  }
+
+  /**
+   * Decides a recall and writes nothing: what would go and what would stay, in each mode.
+   *
+   * @throws CheeseError NO_ENTRY, USAGE
+   */
+  async planRecall(
+    ids: Iterable<EntryId>,
+    options: Omit<RecallOptions, "plan"> = {},
+  ): Promise<Plan> {
+    const { mode, disposal } = recallOptions(options);
+    const wanted = [...ids];
+    return this.#read((state) => this.#plan(state, toTargets(state.graph, wanted), mode, disposal));
+  }
+
+  #decide(state: AgentState, targets: IdList, mode: Mode, disposal: Disposal): Decision {
+    const request = { targets, mode, disposal };
+    return decideRecall(
+      state.graph,
+      request,
+      needsSeen(state.graph, request) ? state.records.seenIndex() : null,
+    );
+  }
+
+  #plan(state: AgentState, targets: IdList, mode: Mode, disposal: Disposal): Plan {
+    const decide = (mode: Mode) => this.#decide(state, targets, mode, disposal);
+    return toPlan(
+      this.#core,
+      state,
+      { fair: decide("fair"), strict: decide("strict"), contact: decide("contact") },
+      mode,
+    );
+  }
+
+  /** Living lots that fit all of a filter, ascending. */
+  async findLots({ label, uriPrefix, since, until }: LotFilter): Promise<EntryId[]> {
+    const fits = (lot: EntryWithText) => {
+      const time = Date.parse(lot.time);
+      return (
+        (label === undefined || lot.label === label) &&
+        (uriPrefix === undefined || (lot.uri?.startsWith(uriPrefix) ?? false)) &&
+        (since === undefined || time >= since.getTime()) &&
+        (until === undefined || time < until.getTime())
+      );
+    };
+    const ids: EntryId[] = [];
+    for await (const lot of this.entries({ state: "alive", kind: "lot" }))
+      if (fits(lot)) ids.push(lot.id);
+    return ids;
+  }
+
+  // ----- reading -----
+
+  #read<T>(read: (state: AgentState) => T): Promise<T> {
+    this.#requireOpen();
+    return this.#core.read(read);
+  }
+
+  /** Which of these ids live: for results of an outside index. Unknown ids do not. */
+  async alive(ids: Iterable<EntryId>): Promise<EntryId[]> {
+    const wanted = [...ids];
+    return this.#read(({ graph }) => wanted.filter((id) => graph.has(id) && graph.isAlive(id)));
+  }
+
+  /** An entry without its text. @throws CheeseError NO_ENTRY, CORRUPT */
+  async get(id: EntryId): Promise<Entry> {
+    return this.#read((state) => {
+      const {
+        text: _text,
+        uri: _uri,
+        ...entry
+      } = readEntry(state, requireEntry(state.graph, id), { withText: false });
+      return entry;
+    });
+  }
+
+  /** An entry's text, checked against its commitment; null when erased. @throws CheeseError NO_ENTRY, CORRUPT */
+  async text(id: EntryId): Promise<string | null> {
+    return this.#read(
+      (state) => readEntry(state, requireEntry(state.graph, id), { withText: true }).text,
+    );
+  }
+
+  /** An entry whole: text, legs and whether each holds, and what was built on it. @throws CheeseError NO_ENTRY, CORRUPT */
+  async show(id: EntryId): Promise<EntryWhole> {
+    return this.#read((state) => ({
+      ...readEntry(state, requireEntry(state.graph, id), { withText: true }),
+      builtOnThis: state.graph.builtOn(id),
+    }));
+  }
+
+  /** Entries with their texts, ascending; those of other states or kinds are passed over unread. */
+  async *entries(
+    filter: { state?: State | undefined; kind?: Kind | undefined } = {},
+  ): AsyncGenerator<EntryWithText> {
+    for (let from = 1; ; ) {
+      const part = await this.#read((state) => {
+        const { graph, records } = state;
+        const read = records.inARow();
+        const found: EntryWithText[] = [];
+        let id = from;
+        const until = performance.now() + SLICE_MS;
+        for (
+          ;
+          id <= graph.entryCount && found.length < ENTRIES_AT_ONCE && performance.now() < until;
+          id++
+        ) {
+          if (filter.state && graph.state(id) !== filter.state) continue;
+          if (filter.kind && graph.kind(id) !== filter.kind) continue;
+          found.push(readEntry(state, id, { withText: true, read }));
+        }
+        return { found, next: id, isEnd: id > graph.entryCount };
+      });
+      yield* part.found;
+      if (part.isEnd) return;
+      from = part.next;
+      await tick();
+    }
+  }
+
+  /**
+   * Why an entry is believed, or which recall killed it and by which way.
+   *
+   * @param options.depth levels of support to give; all if not said
+   * @param options.entriesMax entries of support to give
+   * @throws CheeseError NO_ENTRY, CORRUPT
+   */
+  async why(
+    id: EntryId,
+    options: { depth?: number | undefined; entriesMax?: number | undefined } = {},
+  ): Promise<Why> {
+    const { depth = Number.POSITIVE_INFINITY, entriesMax = Number.POSITIVE_INFINITY } = options;
+    return this.#read((state) => {
+      const { graph, records, places } = state;
+      const entry = readEntry(state, requireEntry(graph, id), { withText: true });
+      if (graph.isAlive(id)) {
+        const { support, more } = supportOf(records, id, depth, entriesMax);
+        return {
+          entry,
+          support: support.map((at) => {
+            const {
+              id,
+              kind,
+              label,
+              text,
+              state: stateOf,
+              legs,
+            } = readEntry(state, at, { withText: true });
+            return { id, kind, label, text, state: stateOf, legs };
+          }),
+          more,
+        };
+      }
+      const slot = places.actOf(graph.diedAt[id] as number);
+      const act = slot === -1 ? null : records.act(slot);
+      if (!act?.recall) return { entry, killedBy: null };
+      const { record, time, recall } = act;
+      const { mode, disposal, targets } = recall;
+      // A target may have carried a wider mode than this recall asked for: then the way is one of that mode.
+      let path: EntryId[] = [];
+      for (const wider of MODES.slice(MODES.indexOf(mode))) {
+        path = pathFrom(
+          graph,
+          targets,
+          id,
+          wider,
+          wider === "contact" ? records.seenIndex() : null,
+        );
+        if (path.length > 0) break;
+      }
+      return {
+        entry,
+        killedBy: { record, targets: [...targets], mode, disposal, time: toTime(time), path },
+      };
+    });
+  }
+
+  /** Every record in order. Texts are given where they still stand. */
+  async *history(): AsyncGenerator<HistoryRecord> {
+    yield* this.walkRecords(toHistory);
+  }
+
+  /**
+   * Every record in order, up to the newest at the time when the walk gets there.
+   *
+   * @param toItem what to give of each; it is called in the turn in which the record is read
+   */
+  async *walkRecords<T>(toItem: (view: RecordView, state: AgentState) => T): AsyncGenerator<T> {
+    let walk = new RecordWalk();
+    for (;;) {
+      const part = await this.#read((state) => {
+        // A read may be run again: it then begins where this part did.
+        const ahead = walk.clone();
+        const items: T[] = [];
+        const read = state.records.inARow();
+        const until = performance.now() + SLICE_MS;
+        while (
+          !ahead.isAtEnd(state) &&
+          items.length < ENTRIES_AT_ONCE &&
+          performance.now() < until
+        ) {
+          items.push(toItem(ahead.next(state, read), state));
+        }
+        return { items, ahead, isEnd: ahead.isAtEnd(state) };
+      });
+      walk = part.ahead;
+      yield* part.items;
+      if (part.isEnd) return;
+      await tick();
+    }
+  }
+
+  /** The newest record and its hash: keep the fingerprint elsewhere, to prove later that nothing before it was changed. */
+  async head(): Promise<Head> {
+    return this.#read(({ log }) => headOf(log.end.record, log.end.head));
+  }
+
+  async stats(): Promise<AgentStats> {
+    return this.#read((state) => {
+      const { graph, log, places, place } = state;
+      let textBytes = 0;
+      let deadTextBytes = 0;
+      let lots = 0;
+      for (let entry = 1; entry <= graph.entryCount; entry++) {
+        if (!graph.is(entry, FLAGS.memory)) lots++;
+        if (graph.is(entry, FLAGS.gone) || places.areaAt[entry] === 0) continue;
+        const bytes = places.areaBytes(entry) ?? state.records.spine(entry).areaBytes;
+        textBytes += bytes;
+        if (!graph.isAlive(entry)) deadTextBytes += bytes;
+      }
+      return {
+        agent: this.name,
+        id: this.id,
+        created: this.created,
+        records: log.end.record,
+        lots,
+        memories: graph.memoryCount,
+        alive: graph.aliveCount,
+        dead: graph.entryCount - graph.aliveCount,
+        recalls: places.recallCount,
+        legs: graph.legCount,
+        depth: graph.depth(),
+        bytes: folderBytes(place.disk, place.folder),
+        segments: log.segmentCount,
+        textBytes,
+        deadTextBytes,
+        deadShare: textBytes === 0 ? 0 : deadTextBytes / textBytes,
+      };
+    });
+  }
+
+  // ----- chores -----
+
+  /**
+   * Reads and checks every record, believing nothing that is in memory.
+   *
+   * @param options.expect a fingerprint kept elsewhere: its head must be part of this history
+   * @throws CheeseError CORRUPT with all `problems`; HEAD_MISMATCH; USAGE when `expect` is no fingerprint; NEWER_FORMAT
+   */
+  async verify(options: { expect?: string | undefined } & LongOptions = {}): Promise<VerifyReport> {
+    this.#requireOpen();
+    return verifyAgent(this.#core.place, this, options);
+  }
+
+  /** Rewrites the files without the texts of the dead. @throws CheeseError DISK, LOCKED, and those of any write */
+  async compact(options: LongOptions = {}): Promise<Compaction> {
+    this.#requireOpen();
+    return compact(this.#core, { waitMs: this.#waitMs, ...options });
+  }
+
+  /** The history as JSON Lines, a line a record. Texts are null where erased, and where dead unless asked for. */
+  export(options: { deadTexts?: boolean | undefined } & LongOptions = {}): AsyncGenerator<string> {
+    this.#requireOpen();
+    return exportLines(this, options);
+  }
+
+  /**
+   * Writes an export's records into this agent, as new records. One wrong line refuses the whole.
+   *
+   * @throws CheeseError BAD_INPUT with the line, and those of any write
+   */
+  async import(source: ImportSource, options: LongOptions = {}): Promise<ImportReport> {
+    this.#requireOpen();
+    return importLines(this.#core, this.#waitMs, source, options);
+  }
+
+  /** Lets go of the files. Everything acknowledged is on the disk already. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.#release();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #requireOpen() {
+    if (this.#isClosed) throw new CheeseError("CLOSED", "this handle is closed");
+  }
+}
+
+// ----- deciding on additions -----
+
+function lotAdder({ label, text, uri, seen }: NewLot): (transaction: Transaction) => EntryId {
+  const labelBytes = checkText(label, LIMITS.labelBytes, "the label");
+  if (labelBytes === 0) throw new CheeseError("USAGE", "a lot needs a label");
+  checkText(text, LIMITS.textBytes, "the text");
+  if (uri !== undefined && uri !== null) checkText(uri, LIMITS.uriBytes, "the uri");
+  return ({ state, batch, time, apply }) => {
+    const seenSet = toSeenSet(state.graph, seen);
+    batch.addLot(time, label, { text, uri: uri ?? null }, seenSet);
+    apply();
+    return state.graph.entryCount;
+  };
+}
+
+function memoryAdder(
+  text: string,
+  legs: IdList[],
+  seen: Seen | undefined,
+): (transaction: Transaction) => EntryId {
+  checkText(text, LIMITS.textBytes, "the text");
+  return ({ state, batch, time, apply }) => {
+    requireLivingParents(state.records, legs, `memory ${state.graph.entryCount + 1}`);
+    const seenSet = toSeenSet(state.graph, seen);
+    batch.addMemory(time, legs, { text, uri: null }, seenSet);
+    apply();
+    return state.graph.entryCount;
+  };
+}
+
+function itemLegs(legs: Iterable<Iterable<ParentOrItem>>, item: number): ParentOrItem[][] {
+  const placeholder = (parent: ParentOrItem): EntryId => {
+    if (typeof parent !== "object" || parent === null) return parent;
+    if (!Number.isInteger(parent.item) || parent.item < 0 || parent.item >= item) {
+      throw new CheeseError(
+        "UNKNOWN_PARENT",
+        `item ${item} cannot stand on item ${parent.item}, which is not an earlier one`,
+      );
+    }
+    // Items become entries that are not known yet; they only must not be taken for each other or for known ones.
+    return LIMITS.count - parent.item;
+  };
+  const copy = Array.from(legs, (leg) => [...leg]);
+  toLegs(copy.map((leg) => leg.map(placeholder)));
+  return copy;
+}
+
+/** Runs a check of one item of a list: a refusal then names the item. */
+function atItem<T>(item: number, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof CheeseError)) throw error;
+    throw new CheeseError(error.code, `item ${item}: ${error.message}`, {
+      hint: error.hint,
+      cause: error,
+      item,
+    });
+  }
+}
+
+function recallOptions({ mode = "fair", disposal = "untrusted" }: RecallOptions) {
+  if (!MODES.includes(mode)) throw new TypeError(`mode is one of ${MODES.join(", ")}, got ${mode}`);
+  if (!DISPOSALS.includes(disposal))
+    throw new TypeError(`disposal is one of ${DISPOSALS.join(", ")}, got ${disposal}`);
+  return { mode, disposal };
+}

@@ -1,0 +1,280 @@
+// Rewrites the log without the texts of the dead, spines intact: old or new, never half.
+//
+// The texts are dropped first, by a record of their own, and zeroed in place as an erase is; so nothing that a crash leaves
+// of the old files holds them. Then the next generation is written whole under a name that nobody reads, renamed into
+// place, and the old one removed before the lock is let go.
+
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import type { LogEnd } from "./batch.ts";
+import { genesis } from "./chain.ts";
+import {
+  BATCH_HEADER_BYTES,
+  batchBytes,
+  COMMIT_MARKER_BYTES,
+  encodeSeal,
+  mapBytes,
+  SpineReader,
+  writeBatchHeader,
+  writeCommitMarker,
+} from "./codec.ts";
+import type { AgentCore } from "./core.ts";
+import { type Disk, type File, removeFolderWhole } from "./disk.ts";
+import { corrupt } from "./errors.ts";
+import { DEAD, FLAGS } from "./graph.ts";
+import { logFolder, RESERVE_BYTES, SEGMENT_BYTES_MAX } from "./log.ts";
+import {
+  createSegment,
+  FileWindow,
+  type FoundBatch,
+  findAt,
+  holdsArea,
+  readSpines,
+  SEGMENT_START,
+  segmentName,
+} from "./segment.ts";
+import { SNAPSHOT_NAME } from "./snapshot.ts";
+import type { AgentState } from "./state.ts";
+import type { Compaction } from "./terms.ts";
+import { tick } from "./tick.ts";
+
+export interface CompactOptions {
+  waitMs: number;
+  signal?: AbortSignal | undefined;
+  /** Told of the bytes read so far, and of all. */
+  onProgress?: ((done: number, all: number) => void) | undefined;
+}
+
+const UNFINISHED = ".new";
+const LEFTOVER = /^[1-9][0-9]{0,9}(\.new)?$/;
+
+/** Drops the texts of the dead, and gives their space back. */
+export function compact(core: AgentCore, options: CompactOptions): Promise<Compaction> {
+  return core.exclusively(options.waitMs, async (state) => {
+    const before = state.log.bytes;
+    const dropped = deadTexts(state);
+    if (dropped.length > 0) {
+      await core.commitNow(state, dropped, (batch, time, apply) => {
+        batch.addDrop(time, dropped);
+        apply();
+      });
+    }
+    if (hasSpaceToGive(state)) {
+      options.signal?.throwIfAborted();
+      await rewrite(state, options);
+      state = await core.reopen();
+    }
+    const after = state.log.bytes;
+    return { before, after, reclaimed: before - after, textsDropped: dropped.length };
+  });
+}
+
+function deadTexts({ graph }: AgentState): Uint32Array<ArrayBuffer> {
+  const dead: number[] = [];
+  for (let entry = 1; entry <= graph.entryCount; entry++) {
+    if (graph.is(entry, DEAD) && !graph.is(entry, FLAGS.gone)) dead.push(entry);
+  }
+  return Uint32Array.from(dead);
+}
+
+/** Whether the files still hold the zeroed place of a text that is gone. */
+function hasSpaceToGive({ graph, places }: AgentState): boolean {
+  for (let entry = 1; entry <= graph.entryCount; entry++) {
+    if (graph.is(entry, FLAGS.gone) && places.areaAt[entry] !== 0) return true;
+  }
+  return false;
+}
+
+/** Removes what a compaction or a snapshot left behind that a crash cut short. Under the agent's lock. */
+export function removeLeftovers(disk: Disk, agentFolder: string, generation: number) {
+  const folder = logFolder(agentFolder);
+  for (const name of disk.list(folder)) {
+    // What is none of ours is left alone.
+    if (LEFTOVER.test(name) && name !== String(generation))
+      removeFolderWhole(disk, join(folder, name));
+  }
+  const temporary = join(agentFolder, `${SNAPSHOT_NAME}.tmp`);
+  if (disk.stat(temporary)) disk.removeFile(temporary);
+}
+
+async function rewrite(state: AgentState, { signal, onProgress }: CompactOptions) {
+  const { disk, folder, ids } = state.place;
+  const generation = state.log.generation + 1;
+  removeLeftovers(disk, folder, state.log.generation);
+  const writer = new GenerationWriter(state, generation);
+  try {
+    const all = state.log.bytes;
+    let done = 0;
+    let before: LogEnd = { record: 0, entries: 0, head: genesis(ids.storeId, ids.agentId) };
+    const reader = new SpineReader(ids.agentId);
+    for (let number = 1; number <= state.log.segmentCount; number++) {
+      const { file } = state.log.segment(number);
+      const window = new FileWindow(file);
+      for (let at = SEGMENT_START; ; ) {
+        const batch = findAt(window, ids.agentId, number, at);
+        if (batch.what !== "batch") {
+          const isEnd =
+            number === state.log.segmentCount ? batch.what === "nothing" : batch.what === "seal";
+          if (!isEnd)
+            throw corrupt(`${file.path} does not check at offset ${at}`, {
+              file: file.path,
+              offset: at,
+            });
+          break;
+        }
+        before = writer.copy(batch, before, reader, file);
+        at = batch.end;
+        if (writer.sliceIsOver()) {
+          onProgress?.(done + at, all);
+          await tick();
+          signal?.throwIfAborted();
+        }
+      }
+      done += window.size;
+    }
+    writer.finish(before);
+  } catch (error) {
+    writer.abandon();
+    throw error;
+  }
+  const old = state.log.folder;
+  const logs = logFolder(folder);
+  disk.rename(join(logs, `${generation}${UNFINISHED}`), join(logs, String(generation)));
+  disk.flushFolder(logs);
+  removeFolderWhole(disk, old);
+  disk.flushFolder(logs);
+}
+
+const BUFFER_BYTES = 1024 * 1024;
+const SLICE_MS = 10;
+
+/** Writes the segments of one generation, batch by batch. */
+class GenerationWriter {
+  readonly #state: AgentState;
+  readonly #generation: number;
+  readonly #folder: string;
+  #file: File | null = null;
+  #number = 0;
+  /** What is written to the file, and what waits to be. */
+  #written = 0;
+  #parts: Buffer[] = [];
+  #waiting = 0;
+  #sliceBegun = performance.now();
+
+  constructor(state: AgentState, generation: number) {
+    this.#state = state;
+    this.#generation = generation;
+    this.#folder = join(logFolder(state.place.folder), `${generation}${UNFINISHED}`);
+    state.place.disk.makeFolder(this.#folder);
+  }
+
+  get #offset(): number {
+    return this.#written + this.#waiting;
+  }
+
+  sliceIsOver(): boolean {
+    const now = performance.now();
+    if (now - this.#sliceBegun < SLICE_MS) return false;
+    this.#sliceBegun = now;
+    return true;
+  }
+
+  /** Writes a batch again, without the areas of texts that are gone; returns where the log stands after it. */
+  copy(batch: FoundBatch, before: LogEnd, reader: SpineReader, from: File): LogEnd {
+    const { graph, place } = this.#state;
+    const { agentId } = place.ids;
+    if (this.#file && this.#offset >= SEGMENT_BYTES_MAX) this.#seal(before);
+    if (!this.#file) this.#begin(before);
+
+    const spines = Buffer.from(batch.bytes.subarray(batch.spinesAt));
+    const kept: { at: number; bytes: number }[] = [];
+    const map = Buffer.alloc(Math.ceil(batch.header.count / 8));
+    let i = 0;
+    let missing = false;
+    const end = readSpines(batch, before, reader, (_spineAt, areaAt) => {
+      const isArea = reader.isEntry && reader.areaBytes > 0;
+      const isKept = isArea && holdsArea(batch, i) && !graph.is(reader.entry, FLAGS.gone);
+      if (isKept) {
+        map[i >>> 3] = (map[i >>> 3] as number) | (1 << (i & 7));
+        kept.push({ at: areaAt, bytes: reader.areaBytes });
+      } else if (isArea) {
+        missing = true;
+      }
+      i++;
+    });
+
+    const header = {
+      ...batch.header,
+      compacted: missing,
+      areaBytes: kept.reduce((sum, area) => sum + area.bytes, 0),
+    };
+    const out = Buffer.allocUnsafe(batchBytes(header));
+    writeBatchHeader(out, 0, header, { agentId, segment: this.#number, offset: this.#offset });
+    let at = BATCH_HEADER_BYTES;
+    at += map.copy(out, at, 0, mapBytes(header));
+    at += spines.copy(out, at);
+    const covered = crc32(out.subarray(0, at));
+    for (const area of kept) {
+      from.read(out.subarray(at, at + area.bytes), area.at);
+      at += area.bytes;
+    }
+    writeCommitMarker(out, out.length - COMMIT_MARKER_BYTES, covered, batch.headAfter);
+    this.#add(out);
+    return end;
+  }
+
+  finish(end: LogEnd) {
+    if (!this.#file) this.#begin(end);
+    this.#add(Buffer.alloc(RESERVE_BYTES));
+    this.#close();
+    this.#state.place.disk.flushFolder(this.#folder);
+  }
+
+  abandon() {
+    this.#file?.close();
+    removeFolderWhole(this.#state.place.disk, this.#folder);
+  }
+
+  #begin(before: LogEnd) {
+    this.#number++;
+    const { disk, ids } = this.#state.place;
+    const path = join(this.#folder, segmentName(this.#number));
+    this.#file = createSegment(
+      disk,
+      path,
+      ids,
+      this.#generation,
+      { number: this.#number, before },
+      0,
+    );
+    this.#written = SEGMENT_START;
+  }
+
+  #seal({ record, entries, head }: LogEnd) {
+    const { agentId } = this.#state.place.ids;
+    this.#add(
+      encodeSeal(record, entries, head, { agentId, segment: this.#number, offset: this.#offset }),
+    );
+    this.#close();
+  }
+
+  #add(bytes: Buffer) {
+    this.#parts.push(bytes);
+    this.#waiting += bytes.length;
+    if (this.#waiting >= BUFFER_BYTES) this.#writeOut();
+  }
+
+  #writeOut() {
+    this.#file?.write(Buffer.concat(this.#parts), this.#written);
+    this.#written += this.#waiting;
+    this.#parts = [];
+    this.#waiting = 0;
+  }
+
+  #close() {
+    this.#writeOut();
+    this.#file?.flush();
+    this.#file?.close();
+    this.#file = null;
+  }
+}

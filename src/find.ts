@@ -1,0 +1,157 @@
+// Searches the raw bytes of files. Knows no format, so that it cannot share a bug with one.
+
+import { type Disk, filesBelow } from "./disk.ts";
+import type { FindMatch } from "./terms.ts";
+import { tick } from "./tick.ts";
+
+const CHUNK_BYTES = 1024 * 1024;
+const EXCERPT_BYTES = 32;
+const SLICE_MS = 10;
+
+export interface FindOptions {
+  ignoreCase: boolean;
+  /** How many places to give with an excerpt; all are counted. */
+  matchesMax: number;
+  /** Whether a file's excerpts are masked. */
+  isSecret: (name: string) => boolean;
+  /** Whether a file is left out. */
+  isLeftOut: (name: string) => boolean;
+  signal?: AbortSignal | undefined;
+  onProgress?: ((done: number, all: number) => void) | undefined;
+}
+
+export interface Found {
+  count: number;
+  matches: FindMatch[];
+  filesScanned: number;
+  bytesScanned: number;
+}
+
+/** Every place below a folder where the UTF-8 bytes of a text stand; overlapping ones too. */
+export async function findBytes(
+  disk: Disk,
+  folder: string,
+  under: string,
+  text: string,
+  options: FindOptions,
+): Promise<Found> {
+  const needle = options.ignoreCase ? foldedNeedle(text) : exactNeedle(Buffer.from(text, "utf8"));
+  const files = [...filesBelow(disk, folder, under)].filter(({ name }) => !options.isLeftOut(name));
+  const all = files.reduce((sum, { stat }) => sum + stat.size, 0);
+  const found: Found = { count: 0, matches: [], filesScanned: 0, bytesScanned: 0 };
+  // A match may stand across two chunks, and an excerpt shows what is around it.
+  const around = EXCERPT_BYTES + needle.bytesMax;
+  const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES + 2 * around);
+  let begun = performance.now();
+  for (const { path, name } of files) {
+    const file = disk.open(path, "read");
+    try {
+      const isMasked = options.isSecret(name);
+      for (let at = 0; ; at += CHUNK_BYTES) {
+        const from = Math.max(0, at - around);
+        const bytes = buffer.subarray(
+          0,
+          file.read(buffer.subarray(0, at - from + CHUNK_BYTES + around), from),
+        );
+        const own = Math.min(bytes.length - (at - from), CHUNK_BYTES);
+        if (own > 0) found.bytesScanned += own;
+        // A match belongs to the chunk in which it begins.
+        for (const { start, end } of needle.matches(bytes, at - from, at - from + CHUNK_BYTES)) {
+          found.count++;
+          if (found.matches.length >= options.matchesMax) continue;
+          const excerpt = isMasked ? "(masked)" : excerptOf(bytes, start, end);
+          found.matches.push({ file: name, offset: from + start, excerpt });
+        }
+        if (performance.now() - begun > SLICE_MS) {
+          options.onProgress?.(found.bytesScanned, all);
+          await tick();
+          options.signal?.throwIfAborted();
+          begun = performance.now();
+        }
+        if (bytes.length < at - from + CHUNK_BYTES) break;
+      }
+    } finally {
+      file.close();
+    }
+    found.filesScanned++;
+  }
+  return found;
+}
+
+/** What is looked for, and how. */
+interface Needle {
+  /** The longest match, in bytes. */
+  bytesMax: number;
+  /** Matches that begin in from .. to, ascending. */
+  matches(bytes: Buffer, from: number, to: number): Iterable<{ start: number; end: number }>;
+}
+
+function exactNeedle(wanted: Buffer): Needle {
+  return {
+    bytesMax: wanted.length,
+    *matches(bytes, from, to) {
+      for (
+        let at = bytes.indexOf(wanted, from);
+        at !== -1 && at < to;
+        at = bytes.indexOf(wanted, at + 1)
+      ) {
+        yield { start: at, end: at + wanted.length };
+      }
+    },
+  };
+}
+
+/** Letter by letter, in any of the forms that upper and lower case give it. */
+function foldedNeedle(text: string): Needle {
+  const letters = [...text].map((letter) => {
+    const forms = new Set([
+      letter,
+      letter.toLowerCase(),
+      letter.toUpperCase(),
+      letter.toUpperCase().toLowerCase(),
+    ]);
+    // A form of several letters (ß → SS) is not one letter's other case.
+    return [...forms]
+      .filter((form) => [...form].length === 1)
+      .map((form) => Buffer.from(form, "utf8"));
+  });
+  const firsts = new Set(letters[0]?.map((form) => form[0] as number));
+  const matchAt = (bytes: Buffer, start: number): number => {
+    let at = start;
+    for (const forms of letters) {
+      const form = forms.find(
+        (form) =>
+          form.length <= bytes.length - at && form.compare(bytes, at, at + form.length) === 0,
+      );
+      if (!form) return -1;
+      at += form.length;
+    }
+    return at;
+  };
+  return {
+    bytesMax: letters.reduce(
+      (sum, forms) => sum + Math.max(...forms.map((form) => form.length)),
+      0,
+    ),
+    *matches(bytes, from, to) {
+      const limit = Math.min(to, bytes.length);
+      for (let at = from; at < limit; at++) {
+        if (!firsts.has(bytes[at] as number)) continue;
+        const end = matchAt(bytes, at);
+        if (end !== -1) yield { start: at, end };
+      }
+    },
+  };
+}
+
+/** Some bytes around a match; what is no readable UTF-8 shows as a dot. */
+function excerptOf(bytes: Buffer, start: number, end: number): string {
+  const readable = (part: Buffer) => part.toString("utf8").replace(/[\p{Cc}\uFFFD]/gu, "·");
+  const before = readable(bytes.subarray(Math.max(0, start - EXCERPT_BYTES), start));
+  const after = readable(bytes.subarray(end, end + EXCERPT_BYTES));
+  const tail = before.slice(before.lastIndexOf("··") + 1);
+  const stop = after.indexOf("··");
+  return (
+    tail + readable(bytes.subarray(start, end)) + (stop === -1 ? after : after.slice(0, stop + 1))
+  );
+}

@@ -1,0 +1,398 @@
+// Who stands on whom, in typed arrays; no rule and no file is known here, and no object is kept for an entry.
+//
+//   entry n      flags[n]  holding[n]  diedAt[n]            slot 0 stays empty, so entry n is at [n]
+//   leg l        legOwner[l]  legBroken bit l               l from 0, in the order of the log
+//   children     of entry n: the legs in which n is a parent
+//     settled    childLegs[childStart[n] .. childStart[n+1])     side by side, for entries up to `settledEntries`
+//     newer      tailHead[n] → tailLeg[e], tailNext[e] → …       linked, newest first; e from 1, 0 ends a list
+//
+// Parents are not kept: they stand in the spines, and are read from there when someone asks why.
+
+import { grown } from "./arrays.ts";
+import type { IdList, RecallSpine } from "./codec.ts";
+import { CheeseError } from "./errors.ts";
+import type { Disposal, Kind, Mode, State } from "./terms.ts";
+
+/** Bits of `flags`. Alive is neither removed nor recalled. */
+export const FLAGS = {
+  memory: 1,
+  removed: 2,
+  recalled: 4,
+  /** The text is gone: erased, dropped, or never imported. */
+  gone: 8,
+  /** Is, or lies below, the target of an erase: once dead, its text goes. */
+  belowErased: 16,
+  /** Is, or lies below, the target of a contact recall: who has seen it may not write. */
+  contact: 32,
+  /** Has a leg that came by corroboration. */
+  corroborated: 64,
+  /** Its spine holds a seen set. */
+  seen: 128,
+  /** Came dead by import. */
+  bornDead: 256,
+  /** As a target: the widest mode and disposal of all its recalls. */
+  strict: 512,
+  contactTarget: 1024,
+  eraseTarget: 2048,
+} as const;
+
+export const DEAD = FLAGS.removed | FLAGS.recalled;
+
+export class Graph {
+  entryCount = 0;
+  memoryCount = 0;
+  aliveCount = 0;
+  legCount = 0;
+  edgeCount = 0;
+
+  flags: Uint16Array<ArrayBuffer>;
+  /** Legs of a memory that hold. */
+  holding: Uint16Array<ArrayBuffer>;
+  /** The record of the recall that killed it; 0 while it lives. */
+  diedAt: Uint32Array<ArrayBuffer>;
+  legOwner: Uint32Array<ArrayBuffer>;
+  legBroken: Uint32Array<ArrayBuffer>;
+
+  settledEntries = 0;
+  childStart: Uint32Array<ArrayBuffer> = new Uint32Array(2);
+  childLegs: Uint32Array<ArrayBuffer> = new Uint32Array(0);
+
+  tailHead: Uint32Array<ArrayBuffer> = new Uint32Array(0);
+  tailNext: Uint32Array<ArrayBuffer> = new Uint32Array(0);
+  tailLeg: Uint32Array<ArrayBuffer> = new Uint32Array(0);
+  /** Edges in the tail; the first has number 1. */
+  tailCount = 0;
+
+  /**
+   * Dead, below an erased target, and with their text: a corroboration put something dead there afterwards. Rare. Without
+   * one, all that is dead below a mark has lost its text, and an erase need not walk there again.
+   */
+  readonly stragglers = new Set<number>();
+
+  constructor(entriesHint = 0, legsHint = 0) {
+    this.flags = new Uint16Array(entriesHint + 1);
+    this.holding = new Uint16Array(entriesHint + 1);
+    this.diedAt = new Uint32Array(entriesHint + 1);
+    this.legOwner = new Uint32Array(legsHint);
+    this.legBroken = new Uint32Array((legsHint + 31) >>> 5);
+  }
+
+  has(entry: number): boolean {
+    return Number.isInteger(entry) && entry >= 1 && entry <= this.entryCount;
+  }
+
+  isAlive(entry: number): boolean {
+    return ((this.flags[entry] as number) & DEAD) === 0;
+  }
+
+  is(entry: number, flag: number): boolean {
+    return ((this.flags[entry] as number) & flag) !== 0;
+  }
+
+  kind(entry: number): Kind {
+    return this.is(entry, FLAGS.memory) ? "memory" : "lot";
+  }
+
+  state(entry: number): State {
+    if (this.is(entry, FLAGS.recalled)) return "recalled";
+    return this.is(entry, FLAGS.removed) ? "removed" : "alive";
+  }
+
+  /** What a target carries: the widest mode of all its recalls; null if it never was a target. */
+  targetMode(entry: number): Mode | null {
+    if (!this.is(entry, FLAGS.recalled)) return null;
+    if (this.is(entry, FLAGS.contactTarget)) return "contact";
+    return this.is(entry, FLAGS.strict) ? "strict" : "fair";
+  }
+
+  legIsBroken(leg: number): boolean {
+    return (((this.legBroken[leg >>> 5] as number) >>> (leg & 31)) & 1) === 1;
+  }
+
+  /** Adds the next entry. A memory's legs follow, by addLeg. */
+  addEntry(flags: number): number {
+    const entry = this.entryCount + 1;
+    if (entry >= this.flags.length) this.#growEntries(entry);
+    this.entryCount = entry;
+    this.flags[entry] = flags;
+    if (flags & FLAGS.memory) this.memoryCount++;
+    if ((flags & DEAD) === 0) this.aliveCount++;
+    return entry;
+  }
+
+  /**
+   * Adds a leg: parents[from .. to), known entries other than the owner. It holds if all of them live.
+   *
+   * @returns the leg's number
+   */
+  addLeg(owner: number, parents: ArrayLike<number>, from = 0, to = parents.length): number {
+    const leg = this.legCount++;
+    if (leg >= this.legOwner.length) this.legOwner = grown(this.legOwner, leg + 16);
+    if (leg >>> 5 >= this.legBroken.length) this.legBroken = grown(this.legBroken, (leg >>> 5) + 4);
+    this.legOwner[leg] = owner;
+    if (this.tailHead.length < this.flags.length) this.#growTailHead();
+    const firstEdge = this.tailCount + 1;
+    if (firstEdge + to - from > this.tailNext.length) {
+      this.tailNext = grown(this.tailNext, firstEdge + to - from + 16);
+      this.tailLeg = grown(this.tailLeg, firstEdge + to - from + 16);
+    }
+    const { flags, tailHead, tailNext, tailLeg } = this;
+    let seen = 0;
+    for (let i = from, edge = firstEdge; i < to; i++, edge++) {
+      const parent = parents[i] as number;
+      seen |= flags[parent] as number;
+      tailLeg[edge] = leg;
+      tailNext[edge] = tailHead[parent] as number;
+      tailHead[parent] = edge;
+    }
+    this.tailCount += to - from;
+    this.edgeCount += to - from;
+    if (seen & DEAD) {
+      this.legBroken[leg >>> 5] = (this.legBroken[leg >>> 5] as number) | (1 << (leg & 31));
+    } else {
+      this.holding[owner] = (this.holding[owner] as number) + 1;
+    }
+    if (seen & FLAGS.belowErased) this.markBelowErased([owner]);
+    return leg;
+  }
+
+  /** Carries a recall out as its record says: nothing is decided here, so old records mean for ever what they meant. */
+  applyRecall(record: number, recall: RecallSpine) {
+    const { targets, removed, mode, disposal } = recall;
+    for (const target of targets) {
+      if (this.isAlive(target)) this.#die(target, record, FLAGS.recalled);
+      this.flags[target] =
+        (this.flags[target] as number) |
+        FLAGS.recalled |
+        modeFlags(mode) |
+        (disposal === "erase" ? FLAGS.eraseTarget : 0);
+      if (this.diedAt[target] === 0) this.diedAt[target] = record;
+    }
+    for (let i = 0; i < removed.length; i++) this.#die(removed[i] as number, record, FLAGS.removed);
+    for (const entry of recall.explained) if (this.diedAt[entry] === 0) this.diedAt[entry] = record;
+    if (disposal === "erase") this.setFlag(removed, FLAGS.gone);
+    this.setFlag(recall.alsoErased, FLAGS.gone);
+    if (mode === "contact") {
+      for (const list of [targets, removed, recall.contactBelow]) this.setFlag(list, FLAGS.contact);
+    }
+    for (const target of targets)
+      if (this.is(target, FLAGS.eraseTarget)) this.markBelowErased([target]);
+  }
+
+  setFlag(entries: IdList, flag: number) {
+    const { flags } = this;
+    for (let i = 0; i < entries.length; i++) {
+      const entry = entries[i] as number;
+      flags[entry] = (flags[entry] as number) | flag;
+      if (flag === FLAGS.gone && this.stragglers.size > 0) this.stragglers.delete(entry);
+    }
+  }
+
+  #die(entry: number, record: number, state: number) {
+    const { flags, legOwner, legBroken, holding, childStart, childLegs } = this;
+    flags[entry] = (flags[entry] as number) | state;
+    this.diedAt[entry] = record;
+    this.aliveCount--;
+    if (entry <= this.settledEntries) {
+      const end = childStart[entry + 1] as number;
+      for (let i = childStart[entry] as number; i < end; i++) {
+        const leg = childLegs[i] as number;
+        const word = legBroken[leg >>> 5] as number;
+        const bit = 1 << (leg & 31);
+        if (word & bit) continue;
+        legBroken[leg >>> 5] = word | bit;
+        const owner = legOwner[leg] as number;
+        holding[owner] = (holding[owner] as number) - 1;
+      }
+    }
+    for (let edge = this.tailFirst(entry); edge !== 0; edge = this.tailNext[edge] as number) {
+      const leg = this.tailLeg[edge] as number;
+      const word = legBroken[leg >>> 5] as number;
+      const bit = 1 << (leg & 31);
+      if (word & bit) continue;
+      legBroken[leg >>> 5] = word | bit;
+      const owner = legOwner[leg] as number;
+      holding[owner] = (holding[owner] as number) - 1;
+    }
+  }
+
+  /** Marks entries and all below them; where the mark stands already, so it does below. */
+  markBelowErased(entries: Iterable<number>) {
+    const open: number[] = [];
+    const mark = (entry: number) => {
+      const flags = this.flags[entry] as number;
+      if (flags & FLAGS.belowErased) return;
+      this.flags[entry] = flags | FLAGS.belowErased;
+      if (flags & DEAD && !(flags & FLAGS.gone)) this.stragglers.add(entry);
+      open.push(entry);
+    };
+    for (const entry of entries) mark(entry);
+    for (let entry = open.pop(); entry !== undefined; entry = open.pop()) {
+      this.forEachChildLeg(entry, (leg) => mark(this.legOwner[leg] as number));
+    }
+  }
+
+  /** The first edge of an entry's tail list; 0 if it has none. */
+  tailFirst(entry: number): number {
+    return entry < this.tailHead.length ? (this.tailHead[entry] as number) : 0;
+  }
+
+  /** Every leg in which an entry is a parent, broken or not. */
+  forEachChildLeg(entry: number, visit: (leg: number) => void) {
+    if (entry <= this.settledEntries) {
+      const end = this.childStart[entry + 1] as number;
+      for (let i = this.childStart[entry] as number; i < end; i++)
+        visit(this.childLegs[i] as number);
+    }
+    for (let edge = this.tailFirst(entry); edge !== 0; edge = this.tailNext[edge] as number) {
+      visit(this.tailLeg[edge] as number);
+    }
+  }
+
+  /** Entries that have an entry as a parent in some leg, ascending, each once. */
+  builtOn(entry: number): number[] {
+    const owners = new Set<number>();
+    this.forEachChildLeg(entry, (leg) => owners.add(this.legOwner[leg] as number));
+    return [...owners].sort((a, b) => a - b);
+  }
+
+  /** Whether `entry` is one of `origins` or reached from one through any leg ever declared. */
+  reaches(origin: number, wanted: ReadonlySet<number>): boolean {
+    if (wanted.has(origin)) return true;
+    const visited = new Set([origin]);
+    const open = [origin];
+    let found = false;
+    for (let entry = open.pop(); entry !== undefined && !found; entry = open.pop()) {
+      this.forEachChildLeg(entry, (leg) => {
+        const owner = this.legOwner[leg] as number;
+        if (wanted.has(owner)) found = true;
+        if (visited.has(owner)) return;
+        visited.add(owner);
+        open.push(owner);
+      });
+    }
+    return found;
+  }
+
+  /**
+   * The longest chain of memories above a lot, over every leg ever declared: 0 if there is no memory.
+   * Kahn's order; the graph has no ring.
+   */
+  depth(): number {
+    const waiting = new Uint32Array(this.entryCount + 1);
+    const level = new Uint32Array(this.entryCount + 1);
+    for (let entry = 1; entry <= this.entryCount; entry++) {
+      this.forEachChildLeg(entry, (leg) => {
+        const owner = this.legOwner[leg] as number;
+        waiting[owner] = (waiting[owner] as number) + 1;
+      });
+    }
+    const open: number[] = [];
+    for (let entry = 1; entry <= this.entryCount; entry++)
+      if (waiting[entry] === 0) open.push(entry);
+    let deepest = 0;
+    for (let entry = open.pop(); entry !== undefined; entry = open.pop()) {
+      const next = (level[entry] as number) + 1;
+      this.forEachChildLeg(entry, (leg) => {
+        const owner = this.legOwner[leg] as number;
+        if ((level[owner] as number) < next) level[owner] = next;
+        if (next > deepest) deepest = next;
+        waiting[owner] = (waiting[owner] as number) - 1;
+        if (waiting[owner] === 0) open.push(owner);
+      });
+    }
+    return deepest;
+  }
+
+  /** Lays the tail's edges beside the settled ones: half the cost of the lists to walk, and the form a snapshot keeps. */
+  settle() {
+    if (this.tailCount === 0 && this.settledEntries === this.entryCount) return;
+    const { entryCount, settledEntries, childStart, childLegs, tailNext, tailLeg } = this;
+    const start = new Uint32Array(entryCount + 2);
+    let total = 0;
+    for (let entry = 1; entry <= entryCount; entry++) {
+      start[entry] = total;
+      if (entry <= settledEntries)
+        total += (childStart[entry + 1] as number) - (childStart[entry] as number);
+      for (let edge = this.tailFirst(entry); edge !== 0; edge = tailNext[edge] as number) total++;
+    }
+    start[entryCount + 1] = total;
+    const legs = new Uint32Array(total);
+    for (let entry = 1; entry <= entryCount; entry++) {
+      if (entry <= settledEntries) {
+        const from = childStart[entry] as number;
+        const to = childStart[entry + 1] as number;
+        for (let i = from, at = start[entry] as number; i < to; i++, at++)
+          legs[at] = childLegs[i] as number;
+      }
+      // Newest first in the list, oldest first here: filled from its end.
+      let at = start[entry + 1] as number;
+      for (let edge = this.tailFirst(entry); edge !== 0; edge = tailNext[edge] as number)
+        legs[--at] = tailLeg[edge] as number;
+    }
+    this.childStart = start;
+    this.childLegs = legs;
+    this.settledEntries = entryCount;
+    this.tailHead = new Uint32Array(0);
+    this.tailNext = new Uint32Array(0);
+    this.tailLeg = new Uint32Array(0);
+    this.tailCount = 0;
+  }
+
+  /** Bytes of all arrays. */
+  get bytes(): number {
+    const {
+      flags,
+      holding,
+      diedAt,
+      legOwner,
+      legBroken,
+      childStart,
+      childLegs,
+      tailHead,
+      tailNext,
+      tailLeg,
+    } = this;
+    const arrays = [
+      flags,
+      holding,
+      diedAt,
+      legOwner,
+      legBroken,
+      childStart,
+      childLegs,
+      tailHead,
+      tailNext,
+      tailLeg,
+    ];
+    return arrays.reduce((sum, array) => sum + array.byteLength, 0);
+  }
+
+  #growEntries(lengthMin: number) {
+    const length = Math.max(Math.ceil(this.flags.length * 1.5), lengthMin + 64);
+    if (lengthMin > 0xffff_fffe)
+      throw new CheeseError("TOO_LARGE", "an agent can hold 2^32 - 2 entries");
+    const flags = new Uint16Array(length);
+    flags.set(this.flags);
+    this.flags = flags;
+    const holding = new Uint16Array(length);
+    holding.set(this.holding);
+    this.holding = holding;
+    this.diedAt = grown(this.diedAt, length);
+  }
+
+  #growTailHead() {
+    const heads = new Uint32Array(this.flags.length);
+    heads.set(this.tailHead);
+    this.tailHead = heads;
+  }
+}
+
+function modeFlags(mode: Mode): number {
+  if (mode === "fair") return 0;
+  return mode === "strict" ? FLAGS.strict : FLAGS.strict | FLAGS.contactTarget;
+}
+
+export function disposalOf(graph: Graph, target: number): Disposal {
+  return graph.is(target, FLAGS.eraseTarget) ? "erase" : "untrusted";
+}

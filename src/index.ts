@@ -1,0 +1,24 @@
+// The front door: what a program may import, by name, and nothing more.
+
+export type {
+  Agent,
+  LongOptions,
+  LotFilter,
+  LotOptions,
+  NewLot,
+  NewMemory,
+  ParentOrItem,
+  RecallOptions,
+} from "./agent.ts";
+export { CheeseError, type Code, codes, hasCode } from "./errors.ts";
+export type { Session } from "./session.ts";
+export {
+  type AgentFailure,
+  type FindOptions,
+  Store,
+  type StoreOptions,
+  type StoreWarning,
+} from "./store.ts";
+export type * from "./terms.ts";
+export { decodeUtf8 } from "./text.ts";
+export type { ImportSource } from "./transfer.ts";

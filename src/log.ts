@@ -1,0 +1,522 @@
+// The row of segments of one agent: finds what is new, appends a batch, rolls over, reads and zeroes places.
+//
+// log/<generation>/00000001.seg, …; a compaction writes the next generation and renames its folder into place, so the
+// highest one is current. Writing is append only, but for the zeroing of an erase.
+
+import { join } from "node:path";
+import type { BatchBuilder, LogEnd } from "./batch.ts";
+import {
+  BATCH_HEADER_BYTES,
+  COMMIT_MARKER_BYTES,
+  encodeSeal,
+  isZero,
+  SEAL_BYTES,
+  type SpineReader,
+} from "./codec.ts";
+import { type Disk, type File, isMissing, sameFile } from "./disk.ts";
+import { CheeseError, corrupt, hasCode } from "./errors.ts";
+import {
+  type AgentIds,
+  createSegment,
+  FileWindow,
+  type Found,
+  type FoundBatch,
+  findAt,
+  lastWritten,
+  readSegmentHeader,
+  SEGMENT_START,
+  type SegmentInfo,
+  segmentName,
+  somethingFollows,
+  textsCheck,
+} from "./segment.ts";
+
+/** Zeros kept behind the end for a recall or a compaction alone, so that an erase works on a full disk. */
+export const RESERVE_BYTES = 64 * 1024;
+/** A segment that would grow beyond this is sealed, and the next begun. */
+export const SEGMENT_BYTES_MAX = 32 * 1024 * 1024;
+const GROWTH_BYTES_MIN = 64 * 1024;
+const GROWTH_BYTES_MAX = 4 * 1024 * 1024;
+const ZEROS = Buffer.alloc(GROWTH_BYTES_MIN);
+
+export interface LogPosition extends LogEnd {
+  /** Segment number, from 1. */
+  segment: number;
+  /** In bytes, from that segment's start. */
+  offset: number;
+}
+
+/** What stands behind the last whole batch. */
+export interface LogTail {
+  /** Bytes of a batch that was only half written: what the next writer cuts off. */
+  tornBytes: number;
+  /** A successor was begun, and the segment before it not yet sealed. */
+  rollUnfinished: boolean;
+}
+
+/** The last batch read, as the next writer may have to write it again. */
+export interface LastBatch {
+  segment: number;
+  at: number;
+  end: number;
+}
+
+export interface Segment extends SegmentInfo {
+  file: File;
+  /** Whether anything was written since the last flush. */
+  unflushed: boolean;
+}
+
+export function logFolder(agentFolder: string): string {
+  return join(agentFolder, "log");
+}
+
+const GENERATION = /^[1-9][0-9]{0,9}$/;
+
+/** The current generation; 0 if there is none. Unfinished ones carry an ending and are passed over. */
+export function currentGeneration(disk: Disk, agentFolder: string): number {
+  const names = disk.list(logFolder(agentFolder)).filter((name) => GENERATION.test(name));
+  return names.reduce((highest, name) => Math.max(highest, Number(name)), 0);
+}
+
+export class Log {
+  readonly generation: number;
+  readonly folder: string;
+  end: LogPosition;
+  tail: LogTail = { tornBytes: 0, rollUnfinished: false };
+  lastBatch: LastBatch | null = null;
+
+  readonly #disk: Disk;
+  readonly #ids: AgentIds;
+  readonly #access: "read" | "write";
+  readonly #segments: (Segment | undefined)[] = [];
+  #segmentCount: number;
+  #window: FileWindow | null = null;
+  /** Zeros to write beyond what is needed, the next time that the last segment grows. */
+  #growth = 0;
+
+  /** @throws CheeseError CORRUPT when there is no generation, or a segment is missing */
+  constructor(disk: Disk, agentFolder: string, ids: AgentIds, access: "read" | "write") {
+    this.#disk = disk;
+    this.#ids = ids;
+    this.#access = access;
+    this.generation = currentGeneration(disk, agentFolder);
+    this.folder = join(logFolder(agentFolder), String(this.generation));
+    if (this.generation === 0)
+      throw corrupt(`${logFolder(agentFolder)} holds no generation of the log`);
+    this.#segmentCount = this.#countSegments();
+    this.end = { segment: 1, offset: SEGMENT_START, ...this.segment(1).before };
+  }
+
+  get segmentCount(): number {
+    return this.#segmentCount;
+  }
+
+  /** @throws CheeseError CORRUPT when one is missing or a file is none */
+  #countSegments(): number {
+    const names = this.#disk.list(this.folder);
+    for (const [i, name] of names.entries()) {
+      if (name !== segmentName(i + 1)) {
+        throw corrupt(
+          `${join(this.folder, segmentName(i + 1))} is missing: ${name} stands where it is due`,
+          { file: join(this.folder, name) },
+        );
+      }
+    }
+    if (names.length === 0) throw corrupt(`${this.folder} holds no segment`, { file: this.folder });
+    return names.length;
+  }
+
+  segment(number: number): Segment {
+    let segment = this.#segments[number];
+    if (!segment) {
+      const file = this.#disk.open(join(this.folder, segmentName(number)), this.#access);
+      try {
+        segment = {
+          file,
+          unflushed: false,
+          ...readSegmentHeader(file, this.#ids, this.generation, number),
+        };
+      } catch (error) {
+        file.close();
+        throw error;
+      }
+      this.#segments[number] = segment;
+    }
+    return segment;
+  }
+
+  /** Takes up reading at a place that a snapshot names; false if the log does not stand so there. */
+  startAt(position: LogPosition): boolean {
+    if (position.segment > this.#segmentCount) return false;
+    const { file, before } = this.segment(position.segment);
+    if (position.offset === SEGMENT_START) {
+      if (before.head !== position.head || before.record !== position.record) return false;
+    } else {
+      // The commit marker in front of it holds the head.
+      const marker = Buffer.alloc(COMMIT_MARKER_BYTES);
+      const at = position.offset - COMMIT_MARKER_BYTES;
+      if (at < SEGMENT_START || file.read(marker, at) < marker.length) return false;
+      if (marker.toString("latin1", 4, 36) !== position.head) return false;
+    }
+    this.end = { ...position };
+    return true;
+  }
+
+  /** Looks again at what stands behind `end`: to be called before a round of nextBatch. */
+  lookAgain() {
+    this.#window = null;
+  }
+
+  /**
+   * The next whole batch behind `end`; null at the tail, which is then judged. Its views are good until the next call.
+   * The caller reads its spines, and calls `pass`.
+   *
+   * @param trusted record up to which a last batch need not be judged with its texts: the head mark names it, or this
+   *   handle flushed it
+   * @throws CheeseError CORRUPT when what follows is damaged and not merely torn
+   */
+  nextBatch(trusted: number, reader: SpineReader): FoundBatch | null {
+    const { agentId } = this.#ids;
+    for (;;) {
+      const { segment, offset } = this.end;
+      this.#window ??= new FileWindow(this.segment(segment).file);
+      const window = this.#window;
+      let found = findAt(window, agentId, segment, offset);
+      if (found.what === "batch") {
+        const record = found.header.firstRecord + found.header.count - 1;
+        if (record <= trusted) return found;
+        const { end } = found;
+        const isTorn =
+          this.#isLast(window, end) &&
+          !textsCheck(window, findAt(window, agentId, segment, offset), reader);
+        // Looking ahead has moved the window.
+        found = isTorn
+          ? { what: "broken", at: offset, end }
+          : findAt(window, agentId, segment, offset);
+        if (found.what === "batch") return found;
+      }
+      if (found.what !== "seal") {
+        this.#judgeTail(window, found);
+        return null;
+      }
+      this.#checkSeal(found, window);
+      if (segment === this.#segmentCount) this.#segmentCount = this.#countSegments();
+      if (segment === this.#segmentCount) {
+        const path = join(this.folder, segmentName(segment + 1));
+        throw corrupt(`${path} is missing: the segment before it is sealed`, { file: path });
+      }
+      const { before, file } = this.segment(segment + 1);
+      if (
+        before.record !== this.end.record ||
+        before.head !== this.end.head ||
+        before.entries !== this.end.entries
+      ) {
+        throw corrupt(`${file.path} does not follow record ${this.end.record}`, {
+          file: file.path,
+          offset: 52,
+        });
+      }
+      this.end = { ...this.end, segment: segment + 1, offset: SEGMENT_START };
+      this.#window = null;
+    }
+  }
+
+  /** The batch was read and its chain holds: the log goes on behind it. */
+  pass(batch: FoundBatch, end: LogEnd) {
+    const { segment } = this.end;
+    this.lastBatch = { segment, at: batch.at, end: batch.end };
+    this.end = { segment, offset: batch.end, ...end };
+  }
+
+  #isLast(window: FileWindow, batchEnd: number): boolean {
+    const { segment } = this.end;
+    if (segment < this.#segmentCount) return false;
+    const next = findAt(window, this.#ids.agentId, segment, batchEnd);
+    return next.what !== "batch" && next.what !== "seal";
+  }
+
+  #checkSeal(seal: Extract<Found, { what: "seal" }>, window: FileWindow) {
+    const { record, entries, head } = this.end;
+    if (
+      seal.record !== record ||
+      seal.entries !== entries ||
+      seal.head !== head ||
+      window.size !== seal.at + SEAL_BYTES
+    ) {
+      throw corrupt(`the seal of ${window.file.path} does not fit what stands before it`, {
+        file: window.file.path,
+        offset: seal.at,
+      });
+    }
+  }
+
+  /** Nothing more checks: the end, a torn batch, or damage. */
+  #judgeTail(window: FileWindow, found: Extract<Found, { what: "nothing" | "broken" }>) {
+    const { segment, offset } = this.end;
+    const { agentId } = this.#ids;
+    const file = window.file.path;
+    window.size = window.file.stat().size;
+    const broken = found.what === "broken" ? found : { at: found.at, end: null };
+    const written = lastWritten(window, offset);
+    this.tail = { tornBytes: written - offset, rollUnfinished: false };
+    if (written > offset && somethingFollows(window, agentId, segment, broken)) {
+      throw corrupt(`a batch of ${file} does not check, and whole ones follow it`, {
+        file,
+        offset,
+      });
+    }
+    if (segment === this.#segmentCount) return;
+    // A successor exists, and this one is not sealed: a roll that a crash cut short, if nothing was written there yet.
+    const next = new FileWindow(
+      this.#disk.open(join(this.folder, segmentName(segment + 1)), "read"),
+    );
+    try {
+      const begun = findAt(next, agentId, segment + 1, SEGMENT_START);
+      if (
+        segment + 1 < this.#segmentCount ||
+        begun.what !== "nothing" ||
+        lastWritten(next, SEGMENT_START) > SEGMENT_START
+      ) {
+        throw corrupt(`${file} is not sealed, and the next segment has been written to`, {
+          file,
+          offset,
+        });
+      }
+    } finally {
+      next.file.close();
+    }
+    this.tail.rollUnfinished = true;
+  }
+
+  /** Whether `end` still is the end: nothing was written behind it, and the files are those that were opened. */
+  isCurrent(): boolean {
+    const segment = this.#segments[this.end.segment];
+    if (!segment || this.end.segment !== this.#segmentCount) return false;
+    const stat = this.#disk.stat(segment.file.path);
+    if (!stat || !sameFile(stat, segment.file.stat())) return false;
+    const peek = Buffer.alloc(BATCH_HEADER_BYTES);
+    const length = segment.file.read(peek, this.end.offset);
+    return isZero(peek, 0, length);
+  }
+
+  /** Whether the files that were opened are still the log's. */
+  isSameLog(): boolean {
+    const segment = this.#segments[this.end.segment];
+    if (!segment) return false;
+    const stat = this.#disk.stat(segment.file.path);
+    return stat !== null && sameFile(stat, segment.file.stat());
+  }
+
+  // ----- under the lock, by a writer -----
+
+  /** Cuts what is torn, undoes a roll that was cut short, and flushes (G3). */
+  cutTail() {
+    const { segment, offset } = this.end;
+    if (this.tail.rollUnfinished) {
+      this.#disk.removeFile(join(this.folder, segmentName(segment + 1)));
+      this.#disk.flushFolder(this.folder);
+      this.#segments[segment + 1]?.file.close();
+      this.#segments[segment + 1] = undefined;
+      this.#segmentCount = segment;
+    }
+    if (this.tail.tornBytes > 0) {
+      const { file } = this.segment(segment);
+      file.truncate(offset);
+      file.flush();
+    }
+    this.tail = { tornBytes: 0, rollUnfinished: false };
+  }
+
+  /**
+   * Writes the last batch's bytes again where they stand, and flushes: a batch that was written and not flushed looks
+   * whole in the page cache, and after a failed flush only bytes written again are flushed (G1, G9).
+   */
+  rewriteLastBatch() {
+    if (!this.lastBatch) return;
+    const { segment, at, end } = this.lastBatch;
+    const { file } = this.segment(segment);
+    const step = 1024 * 1024;
+    for (let from = at; from < end; from += step) {
+      const bytes = Buffer.allocUnsafe(Math.min(step, end - from));
+      file.read(bytes, from);
+      file.write(bytes, from);
+    }
+    file.flush();
+  }
+
+  /** Begins the next segment if this one is full. Where the next batch goes is settled then. */
+  rollIfFull() {
+    if (this.end.offset >= SEGMENT_BYTES_MAX) this.#roll();
+  }
+
+  /**
+   * Makes room for a batch, and for the reserve behind it.
+   *
+   * @param useReserve for a recall or a drop: the reserve may be used up
+   * @throws CheeseError DISK when there is no room; nothing was written to the log then
+   */
+  makeRoom(bytes: number, useReserve: boolean) {
+    const { file } = this.lastSegment;
+    const size = file.stat().size;
+    const needed = this.end.offset + bytes + (useReserve ? 0 : RESERVE_BYTES);
+    if (needed <= size) return;
+    // The first growth of a handle is what is needed and no more, so that a handle for one write leaves a small file.
+    const ahead = this.#growth;
+    this.#growth = Math.min(Math.max(ahead * 2, GROWTH_BYTES_MIN), GROWTH_BYTES_MAX);
+    try {
+      writeZeros(file, size, needed + ahead - size);
+    } catch (error) {
+      this.#growth = 0;
+      file.truncate(size);
+      if (ahead === 0) throw error;
+      this.makeRoom(bytes, useReserve);
+    }
+  }
+
+  /** Begins the next segment, then seals this one: a sealed last segment is damage. */
+  #roll() {
+    const { segment: number, offset, record, entries, head } = this.end;
+    const next = { number: number + 1, before: { record, entries, head } };
+    const path = join(this.folder, segmentName(next.number));
+    const file = createSegment(this.#disk, path, this.#ids, this.generation, next, RESERVE_BYTES);
+    this.#disk.flushFolder(this.folder);
+    const { file: full } = this.lastSegment;
+    full.write(
+      encodeSeal(record, entries, head, { agentId: this.#ids.agentId, segment: number, offset }),
+      offset,
+    );
+    full.truncate(offset + SEAL_BYTES);
+    full.flush();
+    this.#segments[next.number] = { file, unflushed: false, ...next };
+    this.#segmentCount = next.number;
+    this.#window = null;
+    this.end = { ...this.end, segment: next.number, offset: SEGMENT_START };
+  }
+
+  /**
+   * Writes a batch at the end, room for which was made. It is not flushed yet, and `end` not moved.
+   *
+   * @returns the offset of the batch in the last segment
+   * @throws CheeseError DISK; CORRUPT when something was written there by someone else
+   */
+  write(batch: BatchBuilder): number {
+    const { segment, offset } = this.end;
+    const { file } = this.lastSegment;
+    const peek = Buffer.allocUnsafe(BATCH_HEADER_BYTES);
+    if (!isZero(peek, 0, file.read(peek, offset))) {
+      throw corrupt(`something else was written to ${file.path} behind record ${this.end.record}`, {
+        file: file.path,
+        offset,
+      });
+    }
+    file.write(batch.finish({ segment, offset }), offset);
+    return offset;
+  }
+
+  /** The batch written is on the disk: it belongs to the log now. */
+  accept(batch: BatchBuilder) {
+    const at = this.end.offset;
+    const end = at + batch.bytes;
+    this.lastBatch = { segment: this.end.segment, at, end };
+    this.end = {
+      segment: this.end.segment,
+      offset: end,
+      record: batch.record,
+      entries: batch.entries,
+      head: batch.head,
+    };
+  }
+
+  /** The one that is written to. */
+  get lastSegment(): Segment {
+    return this.segment(this.end.segment);
+  }
+
+  /** Overwrites a place with zeros, to be flushed by flushZeroed. */
+  zero(segmentNumber: number, at: number, bytes: number) {
+    const segment = this.segment(segmentNumber);
+    segment.unflushed = true;
+    writeZeros(segment.file, at, bytes);
+  }
+
+  flushZeroed() {
+    for (const segment of this.#segments) {
+      if (!segment?.unflushed) continue;
+      segment.file.flush();
+      segment.unflushed = false;
+    }
+  }
+
+  /** Restores the reserve if a recall used of it; a full disk is no reason to fail. */
+  restoreReserve() {
+    try {
+      this.makeRoom(0, false);
+      this.lastSegment.file.flush();
+    } catch (error) {
+      if (!hasCode(error, "DISK")) throw error;
+    }
+  }
+
+  /** Gives back the space ahead, but for the reserve. Only under the lock. */
+  trim() {
+    const { file } = this.lastSegment;
+    const size = this.end.offset + RESERVE_BYTES;
+    if (file.stat().size <= size) return;
+    file.truncate(size);
+    file.flush();
+  }
+
+  /** Bytes of all segments, zeros ahead included. */
+  get bytes(): number {
+    let sum = 0;
+    for (let number = 1; number <= this.#segmentCount; number++) {
+      sum += this.#disk.stat(join(this.folder, segmentName(number)))?.size ?? 0;
+    }
+    return sum;
+  }
+
+  /** @throws CheeseError CORRUPT when the file ends before it */
+  read(segmentNumber: number, at: number, bytes: number): Buffer {
+    const { file } = this.segment(segmentNumber);
+    const into = Buffer.allocUnsafe(bytes);
+    if (file.read(into, at) < bytes)
+      throw corrupt(`${file.path} ends before offset ${at + bytes}`, {
+        file: file.path,
+        offset: at,
+      });
+    return into;
+  }
+
+  /** Segment that holds an entry. */
+  segmentOf(entry: number): number {
+    let low = 1;
+    let high = this.#segmentCount;
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1;
+      if (this.segment(middle).before.entries < entry) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  flush() {
+    for (const segment of this.#segments) segment?.file.flush();
+  }
+
+  close() {
+    for (const segment of this.#segments) segment?.file.close();
+    this.#segments.length = 0;
+  }
+}
+
+function writeZeros(file: File, at: number, bytes: number) {
+  for (let done = 0; done < bytes; done += ZEROS.length) {
+    file.write(ZEROS.subarray(0, Math.min(ZEROS.length, bytes - done)), at + done);
+  }
+}
+
+/** Whether an error means that the log's files were swapped or removed under a reader, who then begins anew. */
+export function mayHaveMoved(error: unknown): boolean {
+  return isMissing(error) || (error instanceof CheeseError && error.code === "CORRUPT");
+}

@@ -1,0 +1,171 @@
+// The rules that no caller gets round: what a memory may stand on, what a writer may have seen, which entries exist.
+// Every check comes before anything is changed; ids are range-checked before any is looked up.
+
+import { type IdList, LIMITS, type SeenSet } from "./codec.ts";
+import { CheeseError } from "./errors.ts";
+import { FLAGS, type Graph } from "./graph.ts";
+import type { Records } from "./records.ts";
+import { toRanges } from "./seen.ts";
+import type { EntryId } from "./terms.ts";
+
+/** What a session's writes are counted on from: its last durable entry, and what it has seen since. */
+export interface SeenSince {
+  base: EntryId;
+  /** Since the base. */
+  added: Iterable<EntryId>;
+  /** All that the session has seen. */
+  all: Iterable<EntryId>;
+}
+
+export type Seen = Iterable<EntryId> | SeenSince;
+
+function requireNumber(id: unknown, what: string): asserts id is number {
+  if (typeof id !== "number")
+    throw new TypeError(`${what} is a number, got ${id === null ? "null" : typeof id}`);
+}
+
+/** @throws CheeseError NO_ENTRY */
+export function requireEntry(graph: Graph, id: EntryId): EntryId {
+  requireNumber(id, "an entry's id");
+  if (!graph.has(id))
+    throw new CheeseError("NO_ENTRY", `there is no entry ${id}; ${newest(graph)}`, { entry: id });
+  return id;
+}
+
+function newest(graph: Graph): string {
+  return graph.entryCount === 0 ? "the agent has none yet" : `the newest is ${graph.entryCount}`;
+}
+
+/** Why an entry is dead, in words: for a refusal. */
+export function howItDied(records: Records, entry: EntryId): string {
+  const { graph, places } = records;
+  const slot = places.actOf(graph.diedAt[entry] as number);
+  const recall = slot === -1 ? null : records.act(slot).recall;
+  if (!recall) return "was imported dead";
+  if (recall.targets.includes(entry)) return "was recalled";
+  return `was removed by the recall of ${recall.targets.join(", ")}`;
+}
+
+/**
+ * Legs as sets, each ascending, a repeated one dropped; of the form that the rules ask for, whatever the graph says.
+ *
+ * @throws CheeseError NO_LEG, TOO_LARGE; TypeError when it is no list of lists of numbers
+ */
+export function toLegs(legs: Iterable<Iterable<EntryId>>): IdList[] {
+  if (!isList(legs)) throw new TypeError("legs are a list of lists of ids");
+  const distinct = new Map<string, IdList>();
+  for (const leg of legs) {
+    const parents = toLeg(leg);
+    distinct.set(parents.join(), parents);
+  }
+  if (distinct.size === 0) throw new CheeseError("NO_LEG", "a memory needs at least one leg");
+  if (distinct.size > LIMITS.legs) {
+    throw new CheeseError(
+      "TOO_LARGE",
+      `the memory has ${distinct.size} legs; at most ${LIMITS.legs} are allowed`,
+    );
+  }
+  return [...distinct.values()];
+}
+
+export function toLeg(leg: Iterable<EntryId>): IdList {
+  if (!isList(leg)) throw new TypeError("a leg is a list of ids");
+  const parents = new Set<number>();
+  for (const parent of leg) {
+    requireNumber(parent, "a parent");
+    if (!Number.isInteger(parent) || parent < 1 || parent > LIMITS.count) {
+      throw new CheeseError("UNKNOWN_PARENT", `there is no entry ${parent}`, { entry: parent });
+    }
+    parents.add(parent);
+  }
+  if (parents.size === 0) throw new CheeseError("NO_LEG", "a leg needs at least one parent");
+  if (parents.size > LIMITS.parentsOfALeg) {
+    throw new CheeseError(
+      "TOO_LARGE",
+      `a leg has ${parents.size} parents; at most ${LIMITS.parentsOfALeg} are allowed`,
+    );
+  }
+  return Uint32Array.from(parents).sort();
+}
+
+function isList(value: unknown): boolean {
+  return typeof value === "object" && value !== null && Symbol.iterator in value;
+}
+
+/**
+ * Nothing is built on an unknown or a dead parent.
+ *
+ * @throws CheeseError UNKNOWN_PARENT, DEAD_PARENT
+ */
+export function requireLivingParents(records: Records, legs: IdList[], what: string) {
+  const { graph } = records;
+  for (const leg of legs) {
+    for (const parent of leg) {
+      if (!graph.has(parent)) {
+        throw new CheeseError(
+          "UNKNOWN_PARENT",
+          `${what} cannot stand on ${parent}, which does not exist; ${newest(graph)}`,
+          { entry: parent },
+        );
+      }
+      if (!graph.isAlive(parent)) {
+        throw new CheeseError(
+          "DEAD_PARENT",
+          `${what} cannot stand on ${parent}, which ${howItDied(records, parent)}`,
+          { entry: parent },
+        );
+      }
+    }
+  }
+}
+
+/**
+ * What was seen, as it is to be stored. It may name dead entries, never unknown ones, and none that a contact recall took.
+ *
+ * @throws CheeseError UNKNOWN_PARENT, RECALLED_CONTEXT
+ */
+export function toSeenSet(graph: Graph, seen: Seen | undefined): SeenSet | null {
+  if (seen === undefined) return null;
+  if (typeof seen !== "object" || seen === null) throw new TypeError("seen is a list of ids");
+  if (!("base" in seen)) {
+    const ids = requireSeen(graph, seen);
+    return ids.length === 0 ? null : { base: 0, ranges: toRanges(ids) };
+  }
+  requireSeen(graph, seen.all);
+  const added = requireSeen(graph, seen.added);
+  if (seen.base === 0 && added.length === 0) return null;
+  return { base: seen.base, ranges: toRanges(added) };
+}
+
+function requireSeen(graph: Graph, seen: Iterable<EntryId>): IdList {
+  if (!isList(seen)) throw new TypeError("seen is a list of ids");
+  const ids = new Set<number>();
+  for (const id of seen) {
+    requireNumber(id, "a seen entry");
+    if (!graph.has(id)) {
+      throw new CheeseError(
+        "UNKNOWN_PARENT",
+        `entry ${id} cannot have been seen: it does not exist; ${newest(graph)}`,
+        { entry: id },
+      );
+    }
+    if (graph.is(id, FLAGS.contact)) {
+      throw new CheeseError(
+        "RECALLED_CONTEXT",
+        `the writer has seen entry ${id}, which a contact recall took`,
+        { entry: id },
+      );
+    }
+    ids.add(id);
+  }
+  return Uint32Array.from(ids).sort();
+}
+
+/** Targets of a recall, ascending, each once. Throws NO_ENTRY for an unknown one, and USAGE for none. */
+export function toTargets(graph: Graph, ids: Iterable<EntryId>): IdList {
+  if (!isList(ids)) throw new TypeError("a recall takes a list of ids");
+  const targets = new Set<number>();
+  for (const id of ids) targets.add(requireEntry(graph, id));
+  if (targets.size === 0) throw new CheeseError("USAGE", "a recall names at least one entry");
+  return Uint32Array.from(targets).sort();
+}

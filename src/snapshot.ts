@@ -1,0 +1,256 @@
+// The graph and the places in one file, bound to a head: a cache. Any doubt about it means a replay, never a wrong answer.
+//
+// It holds no text. Its arrays are read straight into place, with some room behind them.
+
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import type { NumberList } from "./arrays.ts";
+import { decodeFileHeader, encodeFileHeader, FILE_HEADER_BYTES, type FileHeader } from "./codec.ts";
+import { type Disk, type File, isMissing, replaceWhole } from "./disk.ts";
+import { hasCode } from "./errors.ts";
+import { DEAD, FLAGS, Graph } from "./graph.ts";
+import type { LogPosition } from "./log.ts";
+import { ACT, Places } from "./places.ts";
+import type { AgentIds } from "./segment.ts";
+
+export const SNAPSHOT_NAME = "graph";
+
+/** Room for new entries and legs, beyond what is there, so that the first write after an open copies nothing. */
+const ROOM_SHARE = 1 / 32;
+const ROOM_MIN = 256;
+const BODY_BYTES_MAX = 0xffff_ffff;
+
+export interface Snapshot {
+  position: LogPosition;
+  generation: number;
+  graph: Graph;
+  places: Places;
+}
+
+export function snapshotPath(agentFolder: string): string {
+  return join(agentFolder, SNAPSHOT_NAME);
+}
+
+/** The first part of the body: these, then how many elements each array has. */
+function scalarsOf({
+  entryCount,
+  memoryCount,
+  aliveCount,
+  legCount,
+  edgeCount,
+}: Graph): Uint32Array<ArrayBuffer> {
+  return Uint32Array.of(entryCount, memoryCount, aliveCount, legCount, edgeCount);
+}
+
+const SCALARS = 5;
+
+type Numbers = Uint32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>;
+
+/** The parts of the body, in order: those of 4 bytes first, so that every one is aligned. */
+function partsOf(graph: Graph, places: Places): Numbers[] {
+  const entries = graph.entryCount + 1;
+  return [
+    graph.diedAt.subarray(0, entries),
+    graph.legOwner.subarray(0, graph.legCount),
+    graph.legBroken.subarray(0, (graph.legCount + 31) >>> 5),
+    graph.childStart,
+    graph.childLegs,
+    places.spineAt.subarray(0, entries),
+    places.areaAt.subarray(0, entries),
+    ...listsOf(places).map((list) => list.view()),
+    graph.flags.subarray(0, entries),
+    graph.holding.subarray(0, entries),
+    places.areaUnits.subarray(0, entries),
+  ];
+}
+
+function listsOf(places: Places): NumberList[] {
+  const { legs, legMemory, legSegment, legSpineAt, actRecord, actSegment, actSpineAt, actFlags } =
+    places;
+  return [legs, legMemory, legSegment, legSpineAt, actRecord, actSegment, actSpineAt, actFlags];
+}
+
+const bytesOf = (array: Numbers) =>
+  new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+
+/** Writes the snapshot of a flushed state, old or new after a crash. Under the agent's lock. */
+export function writeSnapshot(
+  disk: Disk,
+  agentFolder: string,
+  ids: AgentIds,
+  { graph, places, generation, position }: Snapshot,
+) {
+  graph.settle();
+  const parts = partsOf(graph, places);
+  const table = Uint32Array.from([...scalarsOf(graph), ...parts.map((part) => part.length)]);
+  const body = [table, ...parts].map(bytesOf);
+  const bodyBytes = body.reduce((sum, part) => sum + part.length, 0);
+  if (bodyBytes > BODY_BYTES_MAX) return;
+  const header = encodeFileHeader({
+    kind: "snapshot",
+    ...ids,
+    generation,
+    record: position.record,
+    entries: position.entries,
+    hash: position.head,
+    extra: position.segment,
+    place: position.offset,
+    bodyBytes,
+    bodyCheck: body.reduce((sum, part) => crc32(part, sum), 0),
+  });
+  replaceWhole(disk, snapshotPath(agentFolder), [header, ...body]);
+}
+
+export type SnapshotHealth = "ok" | "none" | "damaged";
+
+/**
+ * Reads the snapshot; `snapshot` is null when there is none that checks and is this agent's.
+ *
+ * @throws CheeseError NEWER_FORMAT never: a snapshot of another version is as good as none
+ */
+export function readSnapshot(
+  disk: Disk,
+  agentFolder: string,
+  ids: AgentIds,
+): { health: SnapshotHealth; snapshot: Snapshot | null } {
+  let file: File;
+  try {
+    file = disk.open(snapshotPath(agentFolder), "read");
+  } catch (error) {
+    if (isMissing(error)) return { health: "none", snapshot: null };
+    throw error;
+  }
+  try {
+    const bytes = Buffer.alloc(FILE_HEADER_BYTES);
+    const header = decodeFileHeader(bytes.subarray(0, file.read(bytes, 0)), "snapshot", file.path);
+    const isOurs = header.storeId.equals(ids.storeId) && header.agentId.equals(ids.agentId);
+    const snapshot = isOurs ? readBody(file, header) : null;
+    return { health: snapshot ? "ok" : "damaged", snapshot };
+  } catch (error) {
+    if (hasCode(error, "CORRUPT", "NEWER_FORMAT")) return { health: "damaged", snapshot: null };
+    throw error;
+  } finally {
+    file.close();
+  }
+}
+
+function readBody(file: File, header: FileHeader): Snapshot | null {
+  if (file.stat().size !== FILE_HEADER_BYTES + header.bodyBytes) return null;
+  let at = FILE_HEADER_BYTES;
+  let check = 0;
+  const readInto = (array: Numbers) => {
+    const bytes = bytesOf(array);
+    const isWhole = file.read(bytes, at) === bytes.length;
+    at += bytes.length;
+    check = crc32(bytes, check);
+    return isWhole;
+  };
+  const graph = new Graph();
+  const places = new Places();
+  const counts = new Uint32Array(SCALARS + partsOf(graph, places).length);
+  if (!readInto(counts)) return null;
+  const sizes = [...counts.subarray(SCALARS)];
+  const wide = sizes.length - 3;
+  const bodyBytes =
+    counts.byteLength + sizes.reduce((sum, size, i) => sum + size * (i < wide ? 4 : 2), 0);
+  // Before anything of these sizes is allocated.
+  if (bodyBytes !== header.bodyBytes) return null;
+
+  const room = (size: number) => size + ROOM_MIN + Math.ceil(size * ROOM_SHARE);
+  const next = { part: 0 };
+  const words = (roomFor: (size: number) => number = (size) => size) => {
+    const size = sizes[next.part++] as number;
+    const array = new Uint32Array(roomFor(size));
+    return readInto(array.subarray(0, size)) ? array : null;
+  };
+  const halves = () => {
+    const size = sizes[next.part++] as number;
+    const array = new Uint16Array(room(size));
+    return readInto(array.subarray(0, size)) ? array : null;
+  };
+  const [diedAt, legOwner, legBroken] = [words(room), words(room), words(room)];
+  const [childStart, childLegs] = [words(), words()];
+  const [spineAt, areaAt] = [words(room), words(room)];
+  const lists = listsOf(places).map(() => words());
+  const [flags, holding, areaUnits] = [halves(), halves(), halves()];
+  if (check !== header.bodyCheck) return null;
+  if (
+    !diedAt ||
+    !legOwner ||
+    !legBroken ||
+    !childStart ||
+    !childLegs ||
+    !spineAt ||
+    !areaAt ||
+    !flags ||
+    !holding ||
+    !areaUnits
+  )
+    return null;
+
+  const [entryCount, memoryCount, aliveCount, legCount, edgeCount] = counts as unknown as [
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
+  Object.assign(graph, { diedAt, legOwner, legBroken, childStart, childLegs, flags, holding });
+  Object.assign(graph, {
+    entryCount,
+    memoryCount,
+    aliveCount,
+    legCount,
+    edgeCount,
+    settledEntries: entryCount,
+  });
+  Object.assign(places, { spineAt, areaAt, areaUnits });
+  for (const [i, list] of listsOf(places).entries())
+    for (const value of lists[i] ?? []) list.push(value);
+  for (let slot = 0; slot < places.actRecord.length; slot++) {
+    if (places.actFlags.at(slot) & ACT.erases) places.lastErase = places.actRecord.at(slot);
+  }
+  if (!isConsistent(graph, header)) return null;
+  for (let entry = 1; entry <= entryCount; entry++) {
+    const flag = flags[entry] as number;
+    if (flag & FLAGS.belowErased && flag & DEAD && !(flag & FLAGS.gone))
+      graph.stragglers.add(entry);
+  }
+  return {
+    generation: header.generation,
+    position: {
+      segment: header.extra,
+      offset: header.place,
+      record: header.record,
+      entries: header.entries,
+      head: header.hash,
+    },
+    graph,
+    places,
+  };
+}
+
+/** Whether a snapshot says anything else than a graph and places that were read from the log up to its record. */
+export function snapshotDiffers(snapshot: Snapshot, graph: Graph, places: Places): boolean {
+  graph.settle();
+  const ours = [scalarsOf(graph), ...partsOf(graph, places)].map(bytesOf);
+  const theirs = [scalarsOf(snapshot.graph), ...partsOf(snapshot.graph, snapshot.places)].map(
+    bytesOf,
+  );
+  return ours.some((part, i) => Buffer.compare(part, theirs[i] as Uint8Array) !== 0);
+}
+
+/** The sizes fit each other, so that no walk leaves an array; the rest `verify` compares with a replay. */
+function isConsistent(graph: Graph, header: FileHeader): boolean {
+  const { entryCount, legCount, childStart, childLegs, legOwner } = graph;
+  if (
+    entryCount !== header.entries ||
+    graph.flags.length <= entryCount ||
+    graph.diedAt.length <= entryCount
+  )
+    return false;
+  if (childStart.length !== entryCount + 2 || childStart[entryCount + 1] !== childLegs.length)
+    return false;
+  if (legOwner.length < legCount || graph.legBroken.length < (legCount + 31) >>> 5) return false;
+  return true;
+}

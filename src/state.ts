@@ -1,0 +1,166 @@
+// One agent as it stands on the disk and in memory: log, graph and places kept in step, opened from a snapshot if there is
+// one, and caught up batch by batch.
+
+import { join } from "node:path";
+import { applyRecord } from "./apply.ts";
+import { genesis } from "./chain.ts";
+import { SpineReader } from "./codec.ts";
+import type { Disk } from "./disk.ts";
+import { CheeseError, corrupt } from "./errors.ts";
+import { Graph } from "./graph.ts";
+import { HEAD_MARK_NAME, type HeadMark, readHeadMark } from "./headmark.ts";
+import { Log } from "./log.ts";
+import { ACT, Places } from "./places.ts";
+import { Records } from "./records.ts";
+import { type AgentIds, readSpines } from "./segment.ts";
+import { readSnapshot, snapshotPath } from "./snapshot.ts";
+
+/** Above this, laying the edges side by side pays at once. */
+const SETTLE_EDGES = 50_000;
+
+export interface AgentPlace {
+  disk: Disk;
+  /** The agent's folder. */
+  folder: string;
+  ids: AgentIds;
+  access: "read" | "write";
+}
+
+export class AgentState {
+  readonly place: AgentPlace;
+  readonly log: Log;
+  readonly reader: SpineReader;
+  readonly graph: Graph;
+  readonly places: Places;
+  readonly records: Records;
+  headMark: HeadMark;
+  /** Record up to which the log is known to be flushed: this handle flushed it, or a snapshot was made of it. */
+  flushedRecord: number;
+  /** Records read from the log at opening. */
+  replayed = 0;
+  readonly fromSnapshot: boolean;
+  /** Record of the snapshot on the disk, 0 if there is none to be used. */
+  snapshotRecord: number;
+  /** Record of a snapshot that was passed over: a log that ends before it has lost its end. */
+  readonly #atLeast: number;
+  #isOpen = false;
+
+  /** Reads the head mark, the snapshot, and where the log stands; `step` then reads the rest. */
+  constructor(place: AgentPlace) {
+    const { disk, folder, ids, access } = place;
+    this.place = place;
+    // Before the log, so that what it names is in what is read.
+    this.headMark = readHeadMark(disk, join(folder, HEAD_MARK_NAME), ids);
+    const { snapshot } = readSnapshot(disk, folder, ids);
+    this.log = new Log(disk, folder, ids, access);
+    try {
+      this.reader = new SpineReader(ids.agentId);
+      const usable =
+        snapshot !== null &&
+        snapshot.generation === this.log.generation &&
+        this.log.startAt(snapshot.position);
+      this.graph = usable ? snapshot.graph : new Graph();
+      this.places = usable ? snapshot.places : new Places();
+      this.fromSnapshot = usable;
+      this.snapshotRecord = usable ? snapshot.position.record : 0;
+      this.flushedRecord = this.snapshotRecord;
+      this.#atLeast = snapshot?.position.record ?? 0;
+      if (!usable && this.log.end.head !== genesis(ids.storeId, ids.agentId)) {
+        throw corrupt(`the log in ${folder} does not begin at record 1`, { file: this.log.folder });
+      }
+      this.records = new Records(this.log, this.graph, this.places, this.reader);
+    } catch (error) {
+      this.log.close();
+      throw error;
+    }
+  }
+
+  /** Whether the head mark, or this handle, says that what stands at the log's end was flushed. */
+  get endIsNamed(): boolean {
+    const { record, head } = this.log.end;
+    return (
+      record <= this.flushedRecord ||
+      (record === this.headMark.record && head === this.headMark.head)
+    );
+  }
+
+  /**
+   * Reads whole batches that are new, for about `forMs`.
+   *
+   * @returns whether the tail was reached
+   * @throws CheeseError CORRUPT
+   */
+  step(forMs: number): boolean {
+    const until = performance.now() + forMs;
+    const { log, graph, places, reader } = this;
+    const trusted = Math.max(this.headMark.record, this.flushedRecord);
+    log.lookAgain();
+    for (;;) {
+      const batch = log.nextBatch(trusted, reader);
+      if (!batch) break;
+      const { segment } = log.end;
+      const before = log.end.record;
+      const end = readSpines(batch, log.end, reader, (spineAt, areaAt) =>
+        applyRecord(graph, places, reader, segment, spineAt, areaAt),
+      );
+      log.pass(batch, end);
+      this.replayed += end.record - before;
+      const mark = this.headMark;
+      if (
+        mark.record > before &&
+        mark.record <= end.record &&
+        (mark.record !== end.record || mark.head !== end.head)
+      ) {
+        throw corrupt(`the log does not hold record ${mark.record} as the head mark names it`);
+      }
+      if (performance.now() > until) return false;
+    }
+    if (!this.#isOpen) this.#requireEnd();
+    this.#isOpen = true;
+    if (graph.tailCount > SETTLE_EDGES) graph.settle();
+    return true;
+  }
+
+  /** A log that ends before what was flushed of it has lost its end: damage or a rollback, never a torn write (G3). */
+  #requireEnd() {
+    const { record } = this.log.end;
+    const { folder } = this.place;
+    if (record < this.headMark.record) {
+      throw corrupt(
+        `the log in ${folder} ends at record ${record}, and its head mark names ${this.headMark.record}: it has lost its end`,
+      );
+    }
+    if (record < this.#atLeast) {
+      throw new CheeseError(
+        "CORRUPT",
+        `the log in ${folder} ends at record ${record}, and its snapshot is of ${this.#atLeast}: it has lost its end`,
+        {
+          file: snapshotPath(folder),
+        },
+      );
+    }
+  }
+
+  readHeadMark() {
+    const { disk, folder, ids } = this.place;
+    this.headMark = readHeadMark(disk, join(folder, HEAD_MARK_NAME), ids);
+  }
+
+  /** Recalls and drops whose zeroing is not known to be finished, as slots of the places. */
+  unfinishedErases(): number[] {
+    const { actRecord, actFlags } = this.places;
+    const slots: number[] = [];
+    for (
+      let slot = actRecord.length - 1;
+      slot >= 0 && actRecord.at(slot) > this.headMark.done;
+      slot--
+    ) {
+      if (actFlags.at(slot) & ACT.erases) slots.push(slot);
+    }
+    return slots.reverse();
+  }
+
+  close() {
+    this.log.close();
+  }
+}
