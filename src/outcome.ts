@@ -101,6 +101,7 @@ class LazyLists {
 
   get survivors(): Survivor[] {
     const { survivors } = this.#decision;
+    if (survivors.length === 0) return [];
     this.#survivors ??= this.#core.readSpines((records) =>
       Array.from(survivors, (id, i) => ({
         id,
@@ -112,6 +113,7 @@ class LazyLists {
 
   get reasons(): Reason[] {
     const { removed, reasonLeg, reasonParent } = this.#decision;
+    if (removed.length === 0) return [];
     this.#reasons ??= this.#core.readSpines((records) =>
       Array.from(removed, (id, i): Reason => {
         const leg = reasonLeg[i] as number;

@@ -275,6 +275,37 @@ export class Store {
     );
   }
 
+  /** Names of the agents that are not damaged, ascending. */
+  agentNames(): string[] {
+    return this.#agentFiles()
+      .filter((file) => !("error" in file))
+      .map(({ name }) => name);
+  }
+
+  /** Which agents are in use by another process, and which locks cannot be taken at all. */
+  async lookAtLocks(): Promise<{ held: string[]; failed: string[] }> {
+    const held: string[] = [];
+    const failed: string[] = [];
+    for (const { name, id } of this.#agentFiles()) {
+      const lock = this.#lockOf(id);
+      try {
+        if (!lock.tryTake()) held.push(name);
+      } catch (error) {
+        if (!(error instanceof CheeseError)) throw error;
+        failed.push(error.message);
+      } finally {
+        lock.close();
+      }
+    }
+    return { held, failed };
+  }
+
+  /** @throws CheeseError NO_AGENT when there is no agent of that name */
+  requireAgent(name: string): AgentInfo {
+    const { name: normal, id, created } = this.#findAgent(name);
+    return { name: normal, id, created };
+  }
+
   /** The token that was kept for an agent; null if none was. @throws CheeseError NO_AGENT */
   keptToken(name: string): string | null {
     const { id } = this.#findAgent(name);

@@ -1,0 +1,67 @@
+import { createWriteStream } from "node:fs";
+import { pipeline } from "node:stream/promises";
+import { Flags } from "@oclif/core";
+import { agentArg, CheeseCommand } from "../src/cli/command.ts";
+import { CheeseError } from "../src/index.ts";
+
+export default class Export extends CheeseCommand {
+  static override summary = "Write the history as JSON Lines, a line a record.";
+  static override description =
+    "Texts are null where they were erased, and where their entry is dead unless --dead-texts is given. To standard output, or to a file that does not exist yet.";
+  static override examples = [
+    { description: "Into a file", command: "<%= config.bin %> export alice --out alice.jsonl" },
+    {
+      description: "Through a pipe",
+      command: "<%= config.bin %> export alice | gzip > alice.jsonl.gz",
+    },
+  ];
+  static override args = { agent: agentArg() };
+  static override flags = {
+    out: Flags.string({ char: "o", description: "the file to write", helpValue: "FILE" }),
+    "dead-texts": Flags.boolean({
+      description: "also the texts of the dead, as far as they still stand",
+    }),
+  };
+
+  async run() {
+    const { args, flags } = await this.parse(Export);
+    if (this.jsonEnabled() && flags.out === undefined) {
+      throw new CheeseError(
+        "USAGE",
+        "export --json wants --out: the export itself is not one JSON document",
+      );
+    }
+    const agent = await this.openAgent(flags, args.agent, { readOnly: true });
+    const lines = agent.export({
+      deadTexts: flags["dead-texts"],
+      signal: this.signal,
+      onProgress: this.progress("Exporting"),
+    });
+    let records = -1;
+    let bytes = 0;
+    const counted = async function* () {
+      for await (const line of lines) {
+        records++;
+        bytes += Buffer.byteLength(line);
+        yield line;
+      }
+    };
+    if (flags.out === undefined) {
+      await pipeline(counted(), process.stdout, { end: false });
+      return {};
+    }
+    const file = flags.out;
+    try {
+      await pipeline(counted(), createWriteStream(file, { flags: "wx", mode: 0o600, flush: true }));
+    } catch (cause) {
+      const { code } = cause as NodeJS.ErrnoException;
+      if (code === undefined || cause instanceof CheeseError) throw cause;
+      throw new CheeseError(
+        code === "EEXIST" ? "USAGE" : "DISK",
+        `cannot write ${file}: ${code === "EEXIST" ? "it exists already" : code}`,
+        { cause, file },
+      );
+    }
+    return this.show({ records, bytes, file }, (render, result) => render.exported(result));
+  }
+}

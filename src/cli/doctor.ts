@@ -1,0 +1,138 @@
+// The checks of `doctor`, each with its remedy.
+
+import { hash } from "node:crypto";
+import { closeSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { sha256 } from "@noble/hashes/sha2.js";
+import { CheeseError, Store } from "../index.ts";
+
+export interface Check {
+  name: string;
+  ok: boolean;
+  detail: string;
+  hint?: string;
+}
+
+type Examined = Omit<Check, "name">;
+
+/** A disk that flushes in less has most likely not flushed. */
+const FLUSH_MS_MIN = 0.02;
+const FLUSHES = 32;
+
+export async function examine(
+  path: string,
+): Promise<{ ok: boolean; store: string; checks: Check[] }> {
+  const checks: Check[] = [];
+  const check = async (name: string, look: () => Examined | Promise<Examined>) => {
+    try {
+      checks.push({ name, ...(await look()) });
+    } catch (error) {
+      const hint = error instanceof CheeseError ? error.hint : "Report this.";
+      checks.push({ name, ok: false, detail: (error as Error).message, hint });
+    }
+  };
+  await check("node", lookAtNode);
+  await check("sha-256", lookAtHash);
+  let store: Store | null = null;
+  await check("store", async () => {
+    store = await Store.open(path, { readOnly: true });
+    return { ok: true, detail: path };
+  });
+  if (store) {
+    const opened: Store = store;
+    await check("permissions", () => lookAtPermissions(path, opened));
+    await check("locks", () => lookAtLocks(opened));
+    await check("flush", () => lookAtFlush(path));
+    await check("agents", () => lookAtAgents(opened));
+  }
+  return { ok: checks.every(({ ok }) => ok), store: path, checks };
+}
+
+function lookAtNode(): Examined {
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  const ok = major > 22 || (major === 22 && minor >= 16);
+  return { ok, detail: `version ${process.versions.node}`, hint: "Install Node 22.16 or newer." };
+}
+
+/** The hash of this Node against an audited one that is the same everywhere. */
+function lookAtHash(): Examined {
+  const ok = [0, 1, 55, 56, 64, 1000].every((length) => {
+    const bytes = Buffer.alloc(length, length);
+    return hash("sha256", bytes, "hex") === Buffer.from(sha256(bytes)).toString("hex");
+  });
+  return {
+    ok,
+    detail: ok ? "agrees with @noble/hashes" : "differs from @noble/hashes",
+    hint: "Do not use this Node.",
+  };
+}
+
+function lookAtPermissions(path: string, { warnings }: Store): Examined {
+  const [warning] = warnings;
+  if (warning) return { ok: false, detail: warning.message, hint: warning.hint };
+  for (const part of ["tokens", "agents"]) {
+    const { mode } = statSync(join(path, part));
+    if (mode & 0o077)
+      return {
+        ok: false,
+        detail: `others can reach ${part}/`,
+        hint: `chmod 700 ${join(path, part)}`,
+      };
+  }
+  return { ok: true, detail: "the store is its owner's alone" };
+}
+
+async function lookAtLocks(store: Store): Promise<Examined> {
+  const { held, failed } = await store.lookAtLocks();
+  if (failed.length > 0) {
+    return {
+      ok: false,
+      detail: failed.join("; "),
+      hint: "Lock files are empty, and writable by you; remove what stands in their place.",
+    };
+  }
+  return {
+    ok: true,
+    detail: held.length === 0 ? "none is held" : `in use by another process: ${held.join(", ")}`,
+  };
+}
+
+/** Writes a little and flushes it, a few times over. */
+function lookAtFlush(path: string): Examined {
+  const probe = join(path, ".doctor");
+  const fd = openSync(probe, "wx", 0o600);
+  try {
+    const times: number[] = [];
+    for (let i = 0; i < FLUSHES; i++) {
+      const begun = performance.now();
+      writeSync(fd, Buffer.alloc(512, i));
+      fsyncSync(fd);
+      times.push(performance.now() - begun);
+    }
+    const median = times.sort((a, b) => a - b)[FLUSHES / 2] as number;
+    const detail = `takes ${median.toFixed(2)} ms`;
+    if (median >= FLUSH_MS_MIN) return { ok: true, detail };
+    return {
+      ok: false,
+      detail: `${detail}: the disk most likely does not wait for the data to be safe`,
+      hint: "Keep the store on a disk of this machine, not in memory or on a network.",
+    };
+  } finally {
+    closeSync(fd);
+    rmSync(probe);
+  }
+}
+
+async function lookAtAgents(store: Store): Promise<Examined> {
+  const agents = await store.agents();
+  const damaged = agents.filter(({ damaged }) => damaged);
+  if (damaged.length > 0) {
+    const names = damaged.map(({ name, id }) => `${name} (${id})`).join(", ");
+    return {
+      ok: false,
+      detail: `damaged: ${names}`,
+      hint: '"cheesedb verify" tells what is wrong.',
+    };
+  }
+  return { ok: true, detail: `${agents.length}` };
+}

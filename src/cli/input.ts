@@ -1,0 +1,50 @@
+// What comes in on the command line: ids, legs, times, and texts from an argument or standard input.
+
+import { CheeseError, decodeUtf8, type EntryId } from "../index.ts";
+
+const WHOLE_NUMBER = /^(0|[1-9][0-9]{0,19})$/;
+
+/**
+ * A number that may be an entry's; whether there is such an entry, the engine says.
+ *
+ * @throws CheeseError USAGE when it is no whole number in its plain form
+ */
+export function parseId(text: string, hint?: string): EntryId {
+  if (!WHOLE_NUMBER.test(text)) {
+    throw new CheeseError("USAGE", `"${text}" is no entry's number`, {
+      hint: hint ?? 'Entries are numbered 1, 2, 3, …; "cheesedb list" shows them.',
+    });
+  }
+  return Number(text);
+}
+
+/** `1` or `2,3`: the parents of one leg. An empty one is for the engine to refuse. */
+export function parseLeg(text: string): EntryId[] {
+  if (text.trim() === "") return [];
+  return text
+    .split(",")
+    .map((part) =>
+      parseId(part.trim(), "A leg is parents joined by commas: --from 1, or --from 2,3."),
+    );
+}
+
+const ISO_WITH_ZONE = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))$/;
+
+/** @throws CheeseError USAGE when it is not ISO 8601 with a zone */
+export function parseTime(text: string, flag: string): Date {
+  const time = ISO_WITH_ZONE.test(text) ? new Date(text) : null;
+  if (!time || Number.isNaN(time.getTime())) {
+    throw new CheeseError("USAGE", `${flag} takes a time with its zone, got "${text}"`, {
+      hint: "For example 2026-11-30T12:00:00Z.",
+    });
+  }
+  return time;
+}
+
+/** A text as given, or the whole of standard input for `-`. @throws CheeseError NOT_UTF8 */
+export async function readText(text: string): Promise<string> {
+  if (text !== "-") return text;
+  const parts: Buffer[] = [];
+  for await (const part of process.stdin) parts.push(part as Buffer);
+  return decodeUtf8(Buffer.concat(parts), "standard input");
+}
