@@ -22,7 +22,7 @@ import type { AgentCore } from "./core.ts";
 import { type Disk, type File, removeFolderWhole } from "./disk.ts";
 import { corrupt } from "./errors.ts";
 import { DEAD, FLAGS } from "./graph.ts";
-import { logFolder, RESERVE_BYTES, SEGMENT_BYTES_MAX } from "./log.ts";
+import { logFolder, RESERVE_BYTES, SEGMENT_BYTES } from "./log.ts";
 import {
   createSegment,
   FileWindow,
@@ -183,7 +183,7 @@ class GenerationWriter {
   copy(batch: FoundBatch, before: LogEnd, reader: SpineReader, from: File): LogEnd {
     const { graph, place } = this.#state;
     const { agentId } = place.ids;
-    if (this.#file && this.#offset >= SEGMENT_BYTES_MAX) this.#seal(before);
+    if (this.#file && this.#offset >= (place.segmentBytes ?? SEGMENT_BYTES)) this.#seal(before);
     if (!this.#file) this.#begin(before);
 
     const spines = Buffer.from(batch.bytes.subarray(batch.spinesAt));

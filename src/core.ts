@@ -13,10 +13,10 @@ import { CheeseError, hasCode } from "./errors.ts";
 import { FlushPacer } from "./flush.ts";
 import { HEAD_MARK_NAME, writeHeadMark } from "./headmark.ts";
 import type { Lock } from "./lock.ts";
-import { currentGeneration, mayHaveMoved } from "./log.ts";
+import { type AgentPlace, currentGeneration, mayHaveMoved } from "./log.ts";
 import type { Records } from "./records.ts";
 import { writeSnapshot } from "./snapshot.ts";
-import { type AgentPlace, AgentState } from "./state.ts";
+import { AgentState } from "./state.ts";
 import type { Opened } from "./terms.ts";
 import { pause, tick } from "./tick.ts";
 
@@ -655,8 +655,10 @@ export class AgentCore {
     if (!state || !this.canWrite) return;
     const { record } = state.log.end;
     const behind = record - state.snapshotRecord;
-    const wantsSnapshot =
-      behind > SNAPSHOT_RECORDS || (behind > record / 10 && behind >= SNAPSHOT_RECORDS_MIN);
+    const enough =
+      this.place.snapshotRecords ??
+      Math.min(SNAPSHOT_RECORDS, Math.max(record / 10, SNAPSHOT_RECORDS_MIN));
+    const wantsSnapshot = behind > 0 && behind >= enough;
     if (!this.#hasWritten && !wantsSnapshot) return this.#letGo();
     if (!this.#lock.isHeld && !this.#lock.tryTake()) return;
     await this.#alone(() => this.#recover());

@@ -33,11 +33,24 @@ import {
 
 /** Zeros kept behind the end for a recall or a compaction alone, so that an erase works on a full disk. */
 export const RESERVE_BYTES = 64 * 1024;
-/** A segment that would grow beyond this is sealed, and the next begun. */
-export const SEGMENT_BYTES_MAX = 32 * 1024 * 1024;
+/** A segment that has grown to this is sealed, and the next begun. */
+export const SEGMENT_BYTES = 32 * 1024 * 1024;
 const GROWTH_BYTES_MIN = 64 * 1024;
 const GROWTH_BYTES_MAX = 4 * 1024 * 1024;
 const ZEROS = Buffer.alloc(GROWTH_BYTES_MIN);
+
+/** Where an agent is, and how its files are to be kept. */
+export interface AgentPlace {
+  disk: Disk;
+  /** The agent's folder. */
+  folder: string;
+  ids: AgentIds;
+  access: "read" | "write";
+  /** Size at which a segment is sealed; SEGMENT_BYTES if not said. */
+  segmentBytes?: number | undefined;
+  /** Records behind the last snapshot at which a close writes one; by the size of the graph if not said. */
+  snapshotRecords?: number | undefined;
+}
 
 export interface LogPosition extends LogEnd {
   /** Segment number, from 1. */
@@ -89,6 +102,7 @@ export class Log {
   readonly #disk: Disk;
   readonly #ids: AgentIds;
   readonly #access: "read" | "write";
+  readonly #segmentBytes: number;
   readonly #segments: (Segment | undefined)[] = [];
   #segmentCount: number;
   #window: FileWindow | null = null;
@@ -96,8 +110,9 @@ export class Log {
   #growth = 0;
 
   /** @throws CheeseError CORRUPT when there is no generation, or a segment is missing */
-  constructor(disk: Disk, agentFolder: string, ids: AgentIds, access: "read" | "write") {
+  constructor({ disk, folder: agentFolder, ids, access, segmentBytes = SEGMENT_BYTES }: AgentPlace) {
     this.#disk = disk;
+    this.#segmentBytes = segmentBytes;
     this.#ids = ids;
     this.#access = access;
     this.generation = currentGeneration(disk, agentFolder);
@@ -347,7 +362,7 @@ export class Log {
 
   /** Begins the next segment if this one is full. Where the next batch goes is settled then. */
   rollIfFull() {
-    if (this.end.offset >= SEGMENT_BYTES_MAX) this.#roll();
+    if (this.end.offset >= this.#segmentBytes) this.#roll();
   }
 
   /**

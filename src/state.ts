@@ -5,26 +5,17 @@ import { join } from "node:path";
 import { applyRecord } from "./apply.ts";
 import { genesis } from "./chain.ts";
 import { SpineReader } from "./codec.ts";
-import type { Disk } from "./disk.ts";
 import { CheeseError, corrupt } from "./errors.ts";
 import { Graph } from "./graph.ts";
 import { HEAD_MARK_NAME, type HeadMark, readHeadMark } from "./headmark.ts";
-import { Log } from "./log.ts";
+import { type AgentPlace, Log } from "./log.ts";
 import { ACT, Places } from "./places.ts";
 import { Records } from "./records.ts";
-import { type AgentIds, readSpines } from "./segment.ts";
+import { readSpines } from "./segment.ts";
 import { readSnapshot, snapshotPath } from "./snapshot.ts";
 
 /** Above this, laying the edges side by side pays at once. */
 const SETTLE_EDGES = 50_000;
-
-export interface AgentPlace {
-  disk: Disk;
-  /** The agent's folder. */
-  folder: string;
-  ids: AgentIds;
-  access: "read" | "write";
-}
 
 export class AgentState {
   readonly place: AgentPlace;
@@ -47,12 +38,12 @@ export class AgentState {
 
   /** Reads the head mark, the snapshot, and where the log stands; `step` then reads the rest. */
   constructor(place: AgentPlace) {
-    const { disk, folder, ids, access } = place;
+    const { disk, folder, ids } = place;
     this.place = place;
     // Before the log, so that what it names is in what is read.
     this.headMark = readHeadMark(disk, join(folder, HEAD_MARK_NAME), ids);
     const { snapshot } = readSnapshot(disk, folder, ids);
-    this.log = new Log(disk, folder, ids, access);
+    this.log = new Log(place);
     try {
       this.reader = new SpineReader(ids.agentId);
       const usable =

@@ -34,9 +34,9 @@ import { findBytes } from "./find.ts";
 import { FLAGS } from "./graph.ts";
 import { firstHeadMark, HEAD_MARK_NAME } from "./headmark.ts";
 import { Lock } from "./lock.ts";
-import { logFolder, RESERVE_BYTES } from "./log.ts";
+import { type AgentPlace, logFolder, RESERVE_BYTES } from "./log.ts";
 import { createSegment, segmentName } from "./segment.ts";
-import { type AgentPlace, AgentState } from "./state.ts";
+import { AgentState } from "./state.ts";
 import type { AgentInfo, AgentListing, AgentStats, FindReport, VerifyReport } from "./terms.ts";
 import { normaliseName } from "./text.ts";
 import { tick } from "./tick.ts";
@@ -50,6 +50,10 @@ export interface StoreOptions {
   create?: boolean | undefined;
   /** How long a write waits for another process; 5,000 ms if not said. */
   waitMs?: number | undefined;
+  /** Bytes at which a segment of the log is sealed, and the next begun; 32 MiB if not said. */
+  segmentBytes?: number | undefined;
+  /** Records behind the last snapshot at which a close writes a new one; by the graph's size if not said. */
+  snapshotRecords?: number | undefined;
   /** For tests: the disk, the clock in milliseconds since 1970, and the source of randomness. */
   disk?: Disk | undefined;
   now?: (() => number) | undefined;
@@ -114,12 +118,14 @@ export class Store {
   readonly #waitMs: number;
   readonly #now: () => number;
   readonly #fillRandom: FillRandom;
+  readonly #options: StoreOptions;
 
   private constructor(path: string, storeId: Buffer, options: StoreOptions) {
     this.path = path;
     this.readOnly = options.readOnly ?? false;
     this.#storeId = storeId;
     this.#disk = options.disk ?? realDisk;
+    this.#options = options;
     this.#waitMs = options.waitMs ?? WAIT_MS;
     this.#now = options.now ?? Date.now;
     this.#fillRandom = options.fillRandom ?? randomFillSync;
@@ -448,7 +454,8 @@ export class Store {
 
   #place(id: string, access: AgentPlace["access"]): AgentPlace {
     const ids = { storeId: this.#storeId, agentId: Buffer.from(id, "hex") };
-    return { disk: this.#disk, folder: this.#agentPath(id), ids, access };
+    const { segmentBytes, snapshotRecords } = this.#options;
+    return { disk: this.#disk, folder: this.#agentPath(id), ids, access, segmentBytes, snapshotRecords };
   }
 
   /** @throws CheeseError NO_AGENT; CORRUPT when the name might be a damaged agent's */

@@ -12,7 +12,7 @@ import { folderBytes } from "./disk.ts";
 import { CheeseError, corrupt, type ErrorFacts } from "./errors.ts";
 import { FLAGS, Graph } from "./graph.ts";
 import { HEAD_MARK_NAME, type HeadMark, readHeadMark } from "./headmark.ts";
-import { currentGeneration, Log } from "./log.ts";
+import { type AgentPlace, currentGeneration, Log } from "./log.ts";
 import { ACT, Places } from "./places.ts";
 import { decideRecall, needsSeen } from "./recall.ts";
 import { Records } from "./records.ts";
@@ -27,7 +27,6 @@ import {
   SEGMENT_START,
 } from "./segment.ts";
 import { readSnapshot, type Snapshot, snapshotDiffers, snapshotPath } from "./snapshot.ts";
-import type { AgentPlace } from "./state.ts";
 import type { VerifyReport } from "./terms.ts";
 import { tick } from "./tick.ts";
 
@@ -141,7 +140,7 @@ class Check {
     this.#snapshotHealth = health === "ok" ? "stale" : health;
     this.#snapshot = snapshot;
     try {
-      const log = new Log(disk, folder, ids, "read");
+      const log = new Log({ ...this.#place, access: "read" });
       this.#log = log;
       if (log.end.head !== genesis(ids.storeId, ids.agentId))
         throw corrupt("the log does not begin at record 1", { file: log.folder });
@@ -323,10 +322,12 @@ class Check {
       return;
     this.#snapshot = null;
     const { position } = snapshot;
+    const { segment, offset, head } = log.end;
+    // Where a segment was begun and nothing written to it yet, the end is its beginning, or that of the one before.
+    const isNext = position.segment === segment + 1 && position.offset === SEGMENT_START;
     const isHere =
-      position.segment === log.end.segment &&
-      position.offset === log.end.offset &&
-      position.head === log.end.head;
+      position.head === head &&
+      (isNext || (position.segment === segment && position.offset === offset));
     if (!isHere || snapshotDiffers(snapshot, this.#graph, this.#places)) {
       this.#problem(
         corrupt(`the snapshot of record ${position.record} says otherwise than the log`),

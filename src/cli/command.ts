@@ -224,7 +224,7 @@ interface OclifError extends Error {
 export function toFailure(error: OclifError): CheeseError {
   if (error instanceof CheeseError) return error;
   if (error.oclif?.exit !== undefined) {
-    const missing = error.args?.map(({ name }) => name);
+    const missing = error.args?.map(({ name }) => name.toUpperCase());
     const message = missing
       ? `missing: ${missing.join(", ")}`
       : error.message.replace(/\nSee more help with --help$/, "").replaceAll("\n", " ");

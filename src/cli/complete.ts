@@ -26,7 +26,7 @@ export async function complete(config: Config, words: string[]): Promise<string[
     const { flags, args } = config.findCommand(command.join(":"), { must: true });
     const rest = before.slice(command.length);
     const takesValue = (word: string | undefined) =>
-      word !== undefined && word.startsWith("--") && flags[word.slice(2)]?.type === "option";
+      word?.startsWith("--") && flags[word.slice(2)]?.type === "option";
     const isPlain = (word: string, i: number) => !word.startsWith("-") && !takesValue(rest[i - 1]);
     const place = rest.filter(isPlain).length;
     const argument = Object.values(args)[place]?.name;

@@ -1,0 +1,74 @@
+// What the tests share: folders, stores and agents that clean up after themselves, and a seeded source of chance.
+
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { type Agent, CheeseError, Store, type StoreOptions } from "../src/index.ts";
+
+/** A folder that is removed when the test ends. */
+export function tempFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "cheesedb-test-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+export async function tempStore(options: StoreOptions = {}): Promise<Store> {
+  return Store.open(join(tempFolder(), "store"), options);
+}
+
+/** An agent in a store of its own, closed when the test ends. */
+export async function tempAgent(options: StoreOptions = {}): Promise<{ store: Store; agent: Agent; token: string }> {
+  const store = await tempStore(options);
+  const { token } = await store.createAgent("alice", { keepToken: true });
+  const agent = await store.openAgent(token);
+  onTestFinished(() => agent.close());
+  return { store, agent, token };
+}
+
+/** The seed of this run: SEED repeats one. */
+export const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
+
+/** mulberry32: a small generator, so that a seed means the same everywhere. */
+export function chance(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** The code of what a call throws; a TypeError by its name, and null when it succeeds. */
+export async function codeOf(call: () => Promise<unknown>): Promise<string | null> {
+  try {
+    await call();
+    return null;
+  } catch (error) {
+    if (error instanceof CheeseError) return error.code;
+    if (error instanceof TypeError) return "TypeError";
+    throw error;
+  }
+}
+
+/** Every regular file below a folder, with its path from there. */
+export function filesIn(folder: string, under = ""): { name: string; path: string }[] {
+  return readdirSync(join(folder, under)).sort().flatMap((entry) => {
+    const name = under === "" ? entry : `${under}/${entry}`;
+    const path = join(folder, name);
+    return statSync(path).isDirectory() ? filesIn(folder, name) : [{ name, path }];
+  });
+}
+
+/** All bytes of all files below a folder but the lock files, which nothing but a lock may open. */
+export function allBytes(folder: string): Buffer {
+  const files = filesIn(folder).filter(({ name }) => !name.startsWith("locks/"));
+  return Buffer.concat(files.map(({ path }) => readFileSync(path)));
+}
+
+export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
