@@ -12,6 +12,8 @@ export interface FileStat {
   /** Device and inode: who the file is, whatever it is called. */
   device: number;
   inode: number;
+  /** When its bytes were last written, in milliseconds since 1970. */
+  modified: number;
   /** Permission bits. */
   mode: number;
   owner: number;
@@ -101,6 +103,7 @@ function toStat(stat: fs.Stats): FileStat {
     size: stat.size,
     device: stat.dev,
     inode: stat.ino,
+    modified: stat.mtimeMs,
     mode: stat.mode & 0o7777,
     owner: stat.uid,
   };

@@ -110,7 +110,13 @@ export class Log {
   #growth = 0;
 
   /** @throws CheeseError CORRUPT when there is no generation, or a segment is missing */
-  constructor({ disk, folder: agentFolder, ids, access, segmentBytes = SEGMENT_BYTES }: AgentPlace) {
+  constructor({
+    disk,
+    folder: agentFolder,
+    ids,
+    access,
+    segmentBytes = SEGMENT_BYTES,
+  }: AgentPlace) {
     this.#disk = disk;
     this.#segmentBytes = segmentBytes;
     this.#ids = ids;

@@ -455,7 +455,14 @@ export class Store {
   #place(id: string, access: AgentPlace["access"]): AgentPlace {
     const ids = { storeId: this.#storeId, agentId: Buffer.from(id, "hex") };
     const { segmentBytes, snapshotRecords } = this.#options;
-    return { disk: this.#disk, folder: this.#agentPath(id), ids, access, segmentBytes, snapshotRecords };
+    return {
+      disk: this.#disk,
+      folder: this.#agentPath(id),
+      ids,
+      access,
+      segmentBytes,
+      snapshotRecords,
+    };
   }
 
   /** @throws CheeseError NO_AGENT; CORRUPT when the name might be a damaged agent's */

@@ -8,11 +8,11 @@ import { applyRecord } from "./apply.ts";
 import type { LogEnd } from "./batch.ts";
 import { type Digest, genesis, headOf, parseFingerprint } from "./chain.ts";
 import { isZero, RECORD_KINDS, SpineReader } from "./codec.ts";
-import { folderBytes } from "./disk.ts";
+import { filesBelow, folderBytes } from "./disk.ts";
 import { CheeseError, corrupt, type ErrorFacts } from "./errors.ts";
 import { FLAGS, Graph } from "./graph.ts";
 import { HEAD_MARK_NAME, type HeadMark, readHeadMark } from "./headmark.ts";
-import { type AgentPlace, currentGeneration, Log } from "./log.ts";
+import { type AgentPlace, Log, logFolder } from "./log.ts";
 import { ACT, Places } from "./places.ts";
 import { decideRecall, needsSeen } from "./recall.ts";
 import { Records } from "./records.ts";
@@ -98,6 +98,8 @@ class Check {
   readonly #expected: { record: number; hash: Digest } | null;
   readonly #options: VerifyOptions;
   readonly #headMark: HeadMark;
+  /** The log's files as they were when the reading began. */
+  readonly #signature: string;
   readonly #reader: SpineReader;
   readonly #graph = new Graph();
   readonly #places = new Places();
@@ -120,6 +122,7 @@ class Check {
     this.#expected = expected;
     this.#options = options;
     this.#reader = new SpineReader(place.ids.agentId);
+    this.#signature = signatureOf(place);
     this.#headMark = readHeadMark(place.disk, join(place.folder, HEAD_MARK_NAME), place.ids);
     this.#heads.set(this.#headMark.record, null);
     if (expected) this.#heads.set(expected.record, null);
@@ -421,16 +424,9 @@ class Check {
     }
   }
 
-  /** Whether something was written since, so that what looked wrong may have been a race. */
+  /** Whether something was written meanwhile, so that what looked wrong may have been a race. */
   wasWritten(): boolean {
-    const { disk, folder } = this.#place;
-    const log = this.#log;
-    return (
-      log === null ||
-      !log.isCurrent() ||
-      currentGeneration(disk, folder) !== log.generation ||
-      this.#unfinished > 0
-    );
+    return signatureOf(this.#place) !== this.#signature;
   }
 
   report({ name, id }: { name: string; id: string }, expect: string | undefined): VerifyReport {
@@ -474,6 +470,14 @@ class Check {
   close() {
     this.#log?.close();
   }
+}
+
+/** Changes whenever a file of the log is written to, cut or replaced. */
+function signatureOf({ disk, folder }: AgentPlace): string {
+  const files = [...filesBelow(disk, logFolder(folder))];
+  return files
+    .map(({ name, stat }) => [name, stat.inode, stat.size, stat.modified].join())
+    .join(";");
 }
 
 function lookAt(window: FileWindow, areaAt: number, areaBytes: number, committed: Digest): number {

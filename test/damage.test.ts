@@ -1,13 +1,23 @@
 // G3 and G4: every single bit flip and every truncation of a small store of two agents gets its exact verdict, and no wrong
 // text is ever served. What is expected follows from where the byte stands.
 
-import { cpSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  cpSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { Store } from "../src/index.ts";
 import { chance, codeOf, collect, filesIn, SEED, tempFolder } from "./helpers.ts";
 
-// A copy for each byte is slow: the bits of one byte are flipped in turn, and every byte of the log is taken.
+/** Every so many bytes: 1 for all. */
 const STEP = Number(process.env.FLIP_STEP ?? 1);
 
 interface Golden {
@@ -32,7 +42,9 @@ async function makeGolden(folder: string): Promise<Golden> {
     agents[name] = created.agent.id;
     const agent = await store.openAgent(created.token);
     const user = await agent.addLot("user_message", "I live in Pune");
-    const page = await agent.addLot("web_page", "profile: lives in Pune", { uri: "https://example.com/u/1" });
+    const page = await agent.addLot("web_page", "profile: lives in Pune", {
+      uri: "https://example.com/u/1",
+    });
     const tool = await agent.addLot("weather_tool", "Pune: rain");
     const other = await agent.addLot("web_page", "nothing to see", { seen: [user, page] });
     const lives = await agent.remember("user lives in Pune", [[user], [page]]);
@@ -118,7 +130,8 @@ async function servesNothingWrong(folder: string) {
 }
 
 const isLog = (name: string) => name.includes("/log/");
-const ofAlice = () => golden.files.filter(({ name }) => name.includes(golden.agents.alice as string));
+const ofAlice = () =>
+  golden.files.filter(({ name }) => name.includes(golden.agents.alice as string));
 /** Where the records of a segment end and its zeros begin. */
 const written = (bytes: Buffer) => {
   let end = bytes.length;
@@ -131,21 +144,22 @@ describe("G4", () => {
     let flips = 0;
     for (const { name, bytes } of ofAlice().filter(({ name }) => isLog(name))) {
       const folder = damagedCopy(name, bytes);
-      const path = join(folder, name);
+      const store = await Store.open(folder, { readOnly: true });
+      const file = openSync(join(folder, name), "r+");
       for (let at = 0; at < written(bytes); at += STEP) {
-        // Every bit on small strides would take minutes: each byte has two of its bits flipped, all bits over the bytes.
-        for (const bit of [at % 8, (at + 5) % 8]) {
-          const flipped = Buffer.from(bytes);
-          flipped[at] = (flipped[at] as number) ^ (1 << bit);
-          writeFileSync(path, flipped);
-          const found = await verdicts(folder);
+        for (let bit = 0; bit < 8; bit++) {
+          writeSync(file, Uint8Array.of((bytes[at] as number) ^ (1 << bit)), 0, 1, at);
+          const verdict = await codeOf(() => store.verifyAgent("alice"));
+          expect(verdict, `${name} offset ${at} bit ${bit}`).toMatch(/^(CORRUPT|NEWER_FORMAT)$/);
           flips++;
-          expect(found, `${name} offset ${at} bit ${bit}`).toEqual({ alice: expect.stringMatching(/CORRUPT|NEWER_FORMAT/), bob: "ok" });
         }
+        expect(await codeOf(() => store.verifyAgent("bob"))).toBe(null);
+        writeSync(file, bytes, at, 1, at);
       }
+      closeSync(file);
+      expect(await codeOf(() => store.verifyAgent("alice"))).toBe(null);
       rmSync(folder, { recursive: true });
     }
-    expect(flips).toBeGreaterThan(3000 / STEP);
     console.log(`${flips} bits flipped in the log`);
   });
 
@@ -178,7 +192,9 @@ describe("G4", () => {
           const store = await Store.open(folder, { readOnly: true });
           const damaged = (await store.agents()).filter((agent) => agent.damaged);
           expect(damaged.map((agent) => agent.id)).toEqual([golden.agents.alice]);
-          expect(await codeOf(() => store.openAgent(golden.tokens.alice as string))).toMatch(/CORRUPT|NEWER_FORMAT/);
+          expect(await codeOf(() => store.openAgent(golden.tokens.alice as string))).toMatch(
+            /CORRUPT|NEWER_FORMAT/,
+          );
         } else {
           expect(alice, `${name} offset ${at}`).toBe("ok");
         }
@@ -196,7 +212,10 @@ describe("G3", () => {
       for (let length = 0; length < written(bytes); length++) {
         truncateSync(join(folder, name), 0);
         writeFileSync(join(folder, name), bytes.subarray(0, length));
-        expect(await verdicts(folder), `${name} cut at ${length}`).toEqual({ alice: "CORRUPT", bob: "ok" });
+        expect(await verdicts(folder), `${name} cut at ${length}`).toEqual({
+          alice: "CORRUPT",
+          bob: "ok",
+        });
       }
       // The zeros ahead may be of any length.
       if (isLast) {
@@ -234,7 +253,9 @@ describe("G3", () => {
     const verdict = async (contents: Buffer) => {
       const copy = noMark(contents);
       try {
-        const { tornBytes, records } = await (await Store.open(copy, { readOnly: true })).verifyAgent("alice");
+        const { tornBytes, records } = await (
+          await Store.open(copy, { readOnly: true })
+        ).verifyAgent("alice");
         return { tornBytes, records };
       } catch (error) {
         return (error as { code: string }).code;
@@ -246,12 +267,17 @@ describe("G3", () => {
       const cut = await verdict(bytes.subarray(0, length));
       // Bytes that are zero by chance at the end of what was kept are not counted.
       expect(cut).toMatchObject({ records: 1 });
-      expect((cut as { tornBytes: number }).tornBytes).toBe(Math.max(written(bytes.subarray(0, length)) - second, 0));
+      expect((cut as { tornBytes: number }).tornBytes).toBe(
+        Math.max(written(bytes.subarray(0, length)) - second, 0),
+      );
     }
     for (let at = second; at < end; at++) {
       const flipped = Buffer.from(bytes);
       flipped[at] = (flipped[at] as number) ^ (1 << (at % 8));
-      expect(await verdict(flipped), `offset ${at}`).toMatchObject({ records: 1, tornBytes: expect.any(Number) });
+      expect(await verdict(flipped), `offset ${at}`).toMatchObject({
+        records: 1,
+        tornBytes: expect.any(Number),
+      });
     }
     for (let at = begun; at < second; at++) {
       const flipped = Buffer.from(bytes);
@@ -285,16 +311,29 @@ describe("segments", () => {
   test("one missing, copied, swapped or from elsewhere is damage", async () => {
     const segments = ofAlice().filter(({ name }) => isLog(name));
     expect(segments.length).toBeGreaterThan(2);
-    const bobs = golden.files.filter(({ name }) => isLog(name) && name.includes(golden.agents.bob as string));
+    const bobs = golden.files.filter(
+      ({ name }) => isLog(name) && name.includes(golden.agents.bob as string),
+    );
     for (const [i, { name }] of segments.entries()) {
       expect((await verdicts(damagedCopy(name, null))).alice).toBe("CORRUPT");
       const other = segments[(i + 1) % segments.length] as { bytes: Buffer };
       expect((await verdicts(damagedCopy(name, other.bytes))).alice).toBe("CORRUPT");
-      expect((await verdicts(damagedCopy(name, (bobs[i] as { bytes: Buffer }).bytes))).alice).toBe("CORRUPT");
+      expect((await verdicts(damagedCopy(name, (bobs[i] as { bytes: Buffer }).bytes))).alice).toBe(
+        "CORRUPT",
+      );
     }
     const last = segments.at(-1) as { name: string; bytes: Buffer };
     const extra = damagedCopy(last.name, last.bytes);
-    writeFileSync(join(extra, last.name.replace(/(\d{8})\.seg$/, (_, n) => `${String(Number(n) + 1).padStart(8, "0")}.seg`)), last.bytes);
+    writeFileSync(
+      join(
+        extra,
+        last.name.replace(
+          /(\d{8})\.seg$/,
+          (_, n) => `${String(Number(n) + 1).padStart(8, "0")}.seg`,
+        ),
+      ),
+      last.bytes,
+    );
     expect((await verdicts(extra)).alice).toBe("CORRUPT");
   });
 
@@ -318,7 +357,9 @@ describe("segments", () => {
     expect(await codeOf(() => store.openAgent(token))).toBe("CORRUPT");
     rmSync(join(folder, "agents", info.id, "graph"));
     expect(await codeOf(() => store.verifyAgent("alice"))).toBe(null);
-    expect(await codeOf(() => store.verifyAgent("alice", { expect: fingerprint }))).toBe("HEAD_MISMATCH");
+    expect(await codeOf(() => store.verifyAgent("alice", { expect: fingerprint }))).toBe(
+      "HEAD_MISMATCH",
+    );
   });
 });
 
@@ -336,14 +377,21 @@ describe("stores", () => {
 
   test("one of a newer version is refused as such, and nothing is written", async () => {
     const { crc32 } = await import("node:zlib");
-    for (const { name, bytes } of golden.files.filter(({ name }) => name === "store" || name.endsWith("/agent") || isLog(name))) {
+    for (const { name, bytes } of golden.files.filter(
+      ({ name }) => name === "store" || name.endsWith("/agent") || isLog(name),
+    )) {
       const newer = Buffer.from(bytes);
       newer.writeUInt16LE(2, 8);
       newer.writeUInt32LE(crc32(newer.subarray(0, 124)), 124);
       const folder = damagedCopy(name, newer);
+      // With a snapshot a middle segment is not read before a text of it is wanted.
+      rmSync(join(folder, "agents", golden.agents.alice as string, "graph"), { force: true });
+      rmSync(join(folder, "agents", golden.agents.bob as string, "graph"), { force: true });
       const open = async () => {
         const store = await Store.open(folder);
-        await store.openAgent(golden.tokens[name.includes(golden.agents.bob as string) ? "bob" : "alice"] as string);
+        await store.openAgent(
+          golden.tokens[name.includes(golden.agents.bob as string) ? "bob" : "alice"] as string,
+        );
       };
       expect(await codeOf(open), name).toBe("NEWER_FORMAT");
       expect(readFileSync(join(folder, name)).equals(newer)).toBe(true);
@@ -356,6 +404,8 @@ describe("stores", () => {
     writeFileSync(join(folder, "photos", "a.jpg"), "");
     expect(await codeOf(() => Store.open(join(folder, "photos")))).toBe("NO_STORE");
     expect(await codeOf(() => Store.open(join(folder, "photos", "a.jpg")))).toBe("NO_STORE");
-    expect(await codeOf(() => Store.open(join(folder, "none"), { create: false }))).toBe("NO_STORE");
+    expect(await codeOf(() => Store.open(join(folder, "none"), { create: false }))).toBe(
+      "NO_STORE",
+    );
   });
 });

@@ -18,7 +18,9 @@ export async function tempStore(options: StoreOptions = {}): Promise<Store> {
 }
 
 /** An agent in a store of its own, closed when the test ends. */
-export async function tempAgent(options: StoreOptions = {}): Promise<{ store: Store; agent: Agent; token: string }> {
+export async function tempAgent(
+  options: StoreOptions = {},
+): Promise<{ store: Store; agent: Agent; token: string }> {
   const store = await tempStore(options);
   const { token } = await store.createAgent("alice", { keepToken: true });
   const agent = await store.openAgent(token);
@@ -54,11 +56,13 @@ export async function codeOf(call: () => Promise<unknown>): Promise<string | nul
 
 /** Every regular file below a folder, with its path from there. */
 export function filesIn(folder: string, under = ""): { name: string; path: string }[] {
-  return readdirSync(join(folder, under)).sort().flatMap((entry) => {
-    const name = under === "" ? entry : `${under}/${entry}`;
-    const path = join(folder, name);
-    return statSync(path).isDirectory() ? filesIn(folder, name) : [{ name, path }];
-  });
+  return readdirSync(join(folder, under))
+    .sort()
+    .flatMap((entry) => {
+      const name = under === "" ? entry : `${under}/${entry}`;
+      const path = join(folder, name);
+      return statSync(path).isDirectory() ? filesIn(folder, name) : [{ name, path }];
+    });
 }
 
 /** All bytes of all files below a folder but the lock files, which nothing but a lock may open. */

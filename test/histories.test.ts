@@ -5,25 +5,41 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Agent, hasCode, Store } from "../src/index.ts";
-import { collect, codeOf, SEED, tempFolder } from "./helpers.ts";
+import { codeOf, collect, SEED, tempFolder } from "./helpers.ts";
 import { Oracle } from "./oracle.ts";
 
 const HISTORIES = Number(process.env.HISTORIES ?? 2000);
 
 /** One step, in numbers that are read modulo what there is, so that a shorter history means the same. */
 const step = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant("lot" as const), seen: fc.array(fc.nat(40), { maxLength: 3 }) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant("lot" as const),
+      seen: fc.array(fc.nat(40), { maxLength: 3 }),
+    }),
+  },
   {
     weight: 10,
     arbitrary: fc.record({
       do: fc.constant("remember" as const),
-      legs: fc.array(fc.array(fc.nat(40), { minLength: 1, maxLength: 3 }), { minLength: 1, maxLength: 3 }),
+      legs: fc.array(fc.array(fc.nat(40), { minLength: 1, maxLength: 3 }), {
+        minLength: 1,
+        maxLength: 3,
+      }),
       seen: fc.array(fc.nat(40), { maxLength: 3 }),
       /** Living parents only, so that most are accepted. */
       polite: fc.integer({ min: 0, max: 9 }),
     }),
   },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("corroborate" as const), memory: fc.nat(40), leg: fc.array(fc.nat(40), { maxLength: 3 }) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("corroborate" as const),
+      memory: fc.nat(40),
+      leg: fc.array(fc.nat(40), { maxLength: 3 }),
+    }),
+  },
   {
     weight: 5,
     arbitrary: fc.record({
@@ -34,9 +50,22 @@ const step = fc.oneof(
       plan: fc.boolean(),
     }),
   },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("many" as const), count: fc.integer({ min: 1, max: 12 }), parent: fc.nat(40) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant("many" as const),
+      count: fc.integer({ min: 1, max: 12 }),
+      parent: fc.nat(40),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("compact" as const) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("reopen" as const), snapshot: fc.constantFrom("keep" as const, "delete" as const, "damage" as const) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("reopen" as const),
+      snapshot: fc.constantFrom("keep" as const, "delete" as const, "damage" as const),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("other" as const) }) },
 );
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
@@ -99,7 +128,8 @@ class Run {
         break;
       }
       case "remember": {
-        const pick = (number: number) => (step.polite > 0 ? this.#living(number) : this.#pick(number));
+        const pick = (number: number) =>
+          step.polite > 0 ? this.#living(number) : this.#pick(number);
         const legs = step.legs.map((leg) => leg.map(pick));
         const seen = step.seen.map((number) => this.#pick(number));
         const refusal = oracle.refusal(legs, seen);
@@ -127,14 +157,32 @@ class Run {
         }
         const planned = oracle.recall(ids, mode, disposal, { dryRun: true });
         const plan = await agent.planRecall(ids, { mode, disposal });
-        expect(plan).toMatchObject({ removed: planned.removed, survivors: planned.survivors, erased: planned.erased });
+        expect(plan).toMatchObject({
+          removed: planned.removed,
+          survivors: planned.survivors,
+          erased: planned.erased,
+        });
         for (const other of ["fair", "strict", "contact"] as const) {
-          expect(plan.alternatives[other].removed).toEqual(oracle.recall(ids, other, disposal, { dryRun: true }).removed);
+          expect(plan.alternatives[other].removed).toEqual(
+            oracle.recall(ids, other, disposal, { dryRun: true }).removed,
+          );
         }
         const expected = oracle.recall(ids, mode, disposal);
-        const outcome = await agent.recall(ids, step.plan ? { mode, disposal, plan: plan.id } : { mode, disposal });
+        const outcome = await agent.recall(
+          ids,
+          step.plan ? { mode, disposal, plan: plan.id } : { mode, disposal },
+        );
         const { targets, removed, survivors, erased, isNoop } = expected;
-        expect(outcome).toMatchObject({ targets, removed, survivors, erased, mode, disposal, plan: plan.id, dryRun: false });
+        expect(outcome).toMatchObject({
+          targets,
+          removed,
+          survivors,
+          erased,
+          mode,
+          disposal,
+          plan: plan.id,
+          dryRun: false,
+        });
         expect(outcome.record === null).toBe(isNoop);
         expect(outcome.reasons.map(({ id }) => id)).toEqual(removed);
         this.#checkReasons(outcome.reasons);
@@ -144,8 +192,23 @@ class Run {
         const parent = this.#living(step.parent);
         if (oracle.entries.length === 0 || oracle.dead().has(parent)) break;
         const texts = Array.from({ length: step.count }, () => this.#text());
-        const ids = await agent.rememberAll(texts.map((text, i) => ({ text, legs: i === 0 ? [[parent]] : [[{ item: i - 1 }], [parent]] })));
-        expect(ids).toEqual(texts.map((text, i) => oracle.add("memory", text, null, i === 0 ? [[parent]] : [[oracle.entries.length], [parent]], [])));
+        const ids = await agent.rememberAll(
+          texts.map((text, i) => ({
+            text,
+            legs: i === 0 ? [[parent]] : [[{ item: i - 1 }], [parent]],
+          })),
+        );
+        expect(ids).toEqual(
+          texts.map((text, i) =>
+            oracle.add(
+              "memory",
+              text,
+              null,
+              i === 0 ? [[parent]] : [[oracle.entries.length], [parent]],
+              [],
+            ),
+          ),
+        );
         break;
       }
       case "compact":
@@ -201,14 +264,28 @@ class Run {
       const oracle = this.#oracle;
       const dead = oracle.dead();
       const entries = await collect(this.#agent.entries());
-      expect(entries.map(({ id, kind, text, label, state, legs, erased, seen }) => ({ id, kind, text, label, state, legs, erased, seen }))).toEqual(
+      expect(
+        entries.map(({ id, kind, text, label, state, legs, erased, seen }) => ({
+          id,
+          kind,
+          text,
+          label,
+          state,
+          legs,
+          erased,
+          seen,
+        })),
+      ).toEqual(
         oracle.entries.map(({ id, kind, text, label, legs, hasText, seen }) => ({
           id,
           kind,
           text: hasText ? text : null,
           label,
           state: oracle.state(id, dead),
-          legs: legs.map((parents) => ({ parents, holds: parents.every((parent) => !dead.has(parent)) })),
+          legs: legs.map((parents) => ({
+            parents,
+            holds: parents.every((parent) => !dead.has(parent)),
+          })),
           erased: !hasText,
           seen: seen.length > 0 ? seen : undefined,
         })),
@@ -220,7 +297,8 @@ class Run {
     }
     // G5: what is gone stands nowhere; what is not stands exactly once.
     for (const oracle of this.#oracles) {
-      for (const { text, hasText } of oracle.entries) expect((await this.#store.find(`${text.split(":")[0]}:`)).count).toBe(hasText ? 1 : 0);
+      for (const { text, hasText } of oracle.entries)
+        expect((await this.#store.find(`${text.split(":")[0]}:`)).count).toBe(hasText ? 1 : 0);
     }
     expect((await this.#store.find("nothing", { absent: true })).unerased).toEqual([]);
     await this.#checkTransfer();
@@ -249,7 +327,10 @@ class Run {
   /** An export comes in elsewhere as it was, but for the dead texts. */
   async #checkTransfer() {
     const { token } = await this.#store.createAgent("carol");
-    const [from, to] = [await this.#store.openAgent(this.#tokens[0] as string), await this.#store.openAgent(token)];
+    const [from, to] = [
+      await this.#store.openAgent(this.#tokens[0] as string),
+      await this.#store.openAgent(token),
+    ];
     const lines = (await collect(from.export())).join("");
     await to.import(lines);
     const oracle = this.#oracles[0] as Oracle;
@@ -260,11 +341,24 @@ class Run {
         id,
         text: dead.has(id) ? null : text,
         state: oracle.state(id, dead),
-        legs: legs.map((parents) => ({ parents, holds: parents.every((parent) => !dead.has(parent)) })),
+        legs: legs.map((parents) => ({
+          parents,
+          holds: parents.every((parent) => !dead.has(parent)),
+        })),
       })),
     );
     const recordsOf = async (agent: Agent) =>
-      (await collect(agent.history())).filter(({ kind }) => kind === "recall").map((record) => record.kind === "recall" && [record.targets, record.mode, record.disposal, record.removed]);
+      (await collect(agent.history()))
+        .filter(({ kind }) => kind === "recall")
+        .map(
+          (record) =>
+            record.kind === "recall" && [
+              record.targets,
+              record.mode,
+              record.disposal,
+              record.removed,
+            ],
+        );
     expect(await recordsOf(to)).toEqual(await recordsOf(from));
     await Promise.all([from.close(), to.close()]);
     expect((await this.#store.verifyAgent("carol")).ok).toBe(true);
@@ -305,7 +399,8 @@ test(`G10: ${HISTORIES} random histories of two agents come out as the definitio
         await history.end();
       } catch (error) {
         await history.abandon();
-        if (hasCode(error, "CORRUPT")) console.log(error.message, error.problems, readdirSync(path, { recursive: true }));
+        if (hasCode(error, "CORRUPT"))
+          console.log(error.message, error.problems, readdirSync(path, { recursive: true }));
         throw error;
       } finally {
         rmSync(path, { recursive: true, force: true });

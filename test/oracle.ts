@@ -65,7 +65,8 @@ export class Oracle {
   /** The dead, evaluated from scratch for some targets. */
   dead(targets: Map<number, Target> = this.targets): Set<number> {
     const dead = new Set(targets.keys());
-    const ofMode = (mode: Mode) => [...targets].filter(([, target]) => target.mode === mode).map(([id]) => id);
+    const ofMode = (mode: Mode) =>
+      [...targets].filter(([, target]) => target.mode === mode).map(([id]) => id);
     for (const id of this.below(ofMode("strict"), false)) dead.add(id);
     for (const id of this.below(ofMode("contact"), true)) dead.add(id);
     for (let changed = true; changed; ) {
@@ -88,7 +89,9 @@ export class Oracle {
 
   /** Entries that may not be in a writer's view: the target of a contact recall, or below it. */
   contact(): Set<number> {
-    const targets = [...this.targets].filter(([, { mode }]) => mode === "contact").map(([id]) => id);
+    const targets = [...this.targets]
+      .filter(([, { mode }]) => mode === "contact")
+      .map(([id]) => id);
     return new Set([...targets, ...this.below(targets, true)]);
   }
 
@@ -114,9 +117,23 @@ export class Oracle {
     return null;
   }
 
-  add(kind: "lot" | "memory", text: string, label: string | null, legs: number[][], seen: number[]): number {
+  add(
+    kind: "lot" | "memory",
+    text: string,
+    label: string | null,
+    legs: number[][],
+    seen: number[],
+  ): number {
     const id = this.entries.length + 1;
-    this.entries.push({ id, kind, text, label, legs: distinctLegs(legs), seen: [...new Set(seen)].sort(ascending), hasText: true });
+    this.entries.push({
+      id,
+      kind,
+      text,
+      label,
+      legs: distinctLegs(legs),
+      seen: [...new Set(seen)].sort(ascending),
+      hasText: true,
+    });
     return id;
   }
 
@@ -160,11 +177,15 @@ export class Oracle {
 
     const holds = (leg: number[], dead: Set<number>) => leg.every((parent) => !dead.has(parent));
     const survivors = this.entries
-      .filter(({ id, legs }) => !after.has(id) && legs.some((leg) => holds(leg, before) && !holds(leg, after)))
+      .filter(
+        ({ id, legs }) =>
+          !after.has(id) && legs.some((leg) => holds(leg, before) && !holds(leg, after)),
+      )
       .map(({ id, legs }) => ({ id, heldBy: legs.filter((leg) => holds(leg, after)) }));
 
     const erased = new Set<number>();
-    const belowOf = (id: number) => this.below([id], (widened.get(id) as Target).mode === "contact");
+    const belowOf = (id: number) =>
+      this.below([id], (widened.get(id) as Target).mode === "contact");
     for (const id of targets) {
       if ((widened.get(id) as Target).disposal !== "erase") continue;
       erased.add(id);
@@ -180,7 +201,13 @@ export class Oracle {
       this.targets = widened;
       for (const id of gone) this.at(id).hasText = false;
     }
-    return { targets, removed, survivors, erased: gone, isNoop: !raised && killed.length === 0 && gone.length === 0 };
+    return {
+      targets,
+      removed,
+      survivors,
+      erased: gone,
+      isNoop: !raised && killed.length === 0 && gone.length === 0,
+    };
   }
 
   /** Compaction: the texts of all that is dead are gone. */
