@@ -306,9 +306,7 @@ export class AgentCore {
         this.#whyReadOnly ?? new CheeseError("READ_ONLY", "this store was opened for reading only"),
       );
     this.#queue.push(work);
-    this.#running ??= this.#run().finally(() => {
-      this.#running = null;
-    });
+    this.#running ??= this.#run();
   }
 
   async #run() {
@@ -332,6 +330,8 @@ export class AgentCore {
         this.#lastTick = performance.now();
       }
     }
+    // In the turn that found the queue empty: who comes next starts a run of their own.
+    this.#running = null;
     if (this.#lock.isHeld) this.#letGoSoon();
   }
 
