@@ -119,9 +119,9 @@ export class AgentCore {
         fromSnapshot: state.fromSnapshot,
         tornBytes: state.log.tail.tornBytes,
       });
-      if (this.canWrite && this.#looksUnfinished(state) && this.#lock.tryTake()) {
+      if (this.canWrite && this.#looksUnfinished(state) && this.#lockIsFree()) {
         this.#heldSince = performance.now();
-        await this.#recover();
+        await this.#recoverOrShut();
         this.#letGoSoon();
       }
     });
@@ -376,8 +376,31 @@ export class AgentCore {
         await this.#lock.take(this.#queue[0]?.waitMs ?? 0);
         this.#heldSince = performance.now();
       }
-      await this.#recover();
+      await this.#recoverOrShut();
     });
+  }
+
+  /** Tries the lock; where the disk does not even let us do that, we only read. */
+  #lockIsFree(): boolean {
+    try {
+      return this.#lock.tryTake();
+    } catch (error) {
+      if (!hasCode(error, "DISK")) throw error;
+      return false;
+    }
+  }
+
+  /** After a recovery that failed nothing may be written as if it had not: the lock goes, and with it the arrays. */
+  async #recoverOrShut() {
+    try {
+      await this.#recover();
+    } catch (error) {
+      if (hasCode(error, "DISK")) throw this.#failed(error);
+      this.#lock.release();
+      this.#state?.close();
+      this.#state = null;
+      throw error;
+    }
   }
 
   /** Taking the lock is the moment of recovery. The lock is not let go inside. */
@@ -436,12 +459,7 @@ export class AgentCore {
     const state = this.#state as AgentState;
     const { log } = state;
     const batch = this.#batch;
-    try {
-      log.rollIfFull();
-    } catch (error) {
-      // A full disk keeps a new segment from being begun; a recall may still go into the reserve of this one.
-      if (!hasCode(error, "DISK")) throw error;
-    }
+    this.#rollIfFull(state);
     batch.begin(log.end);
     let erased: Uint32Array | null = null;
     const transaction: Transaction = {
@@ -494,6 +512,23 @@ export class AgentCore {
     for (const done of settle) done();
   }
 
+  #rollIfFull(state: AgentState) {
+    try {
+      state.log.rollIfFull();
+    } catch (error) {
+      throw this.#failed(error);
+    }
+  }
+
+  /** Shuts every handle after a failed write or flush; returns what the caller is told. */
+  #failed(cause: unknown): CheeseError {
+    const { message } = cause as Error;
+    const code = cause instanceof CheeseError ? cause.code : "UNEXPECTED";
+    const hint = "Open the agent again, and look whether the write is there.";
+    this.#shutWith(new CheeseError("CLOSED", `a write failed before: ${message}`, { cause }));
+    return new CheeseError(code, message, { cause, hint, maybeWritten: true });
+  }
+
   /** Nothing was written: the arrays are ahead of the log, and are read anew. */
   #forget(state: AgentState) {
     state.close();
@@ -538,18 +573,8 @@ export class AgentCore {
       }
       if (erased && erased.length > 0) await this.#zero(state, erased);
       else if (erased) state.log.restoreReserve();
-    } catch (cause) {
-      const { message } = cause as Error;
-      const failure =
-        cause instanceof CheeseError
-          ? new CheeseError(cause.code, message, {
-              cause,
-              hint: "Open the agent again, and look whether the write is there.",
-              maybeWritten: true,
-            })
-          : new CheeseError("UNEXPECTED", message, { cause, maybeWritten: true });
-      this.#shutWith(new CheeseError("CLOSED", `a write failed before: ${message}`, { cause }));
-      throw failure;
+    } catch (error) {
+      throw this.#failed(error);
     }
   }
 
@@ -590,7 +615,7 @@ export class AgentCore {
     erased: Uint32Array | null,
     fill: (batch: BatchBuilder, time: number, apply: () => void) => void,
   ) {
-    if (!erased) state.log.rollIfFull();
+    if (!erased) this.#rollIfFull(state);
     this.#batch.begin(state.log.end);
     fill(this.#batch, this.#now(), () => this.#apply(state));
     if (this.#batch.count === 0) return;
@@ -661,7 +686,7 @@ export class AgentCore {
     const wantsSnapshot = behind > 0 && behind >= enough;
     if (!this.#hasWritten && !wantsSnapshot) return this.#letGo();
     if (!this.#lock.isHeld && !this.#lock.tryTake()) return;
-    await this.#alone(() => this.#recover());
+    await this.#alone(() => this.#recoverOrShut());
     const current = this.#state as AgentState;
     if (this.#markIsDue) this.#writeMark(current);
     if (this.#hasWritten) current.log.trim();

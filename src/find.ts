@@ -1,6 +1,6 @@
 // Searches the raw bytes of files. Knows no format, so that it cannot share a bug with one.
 
-import { type Disk, filesBelow } from "./disk.ts";
+import { type Disk, type File, filesBelow, isMissing } from "./disk.ts";
 import type { FindMatch } from "./terms.ts";
 import { tick } from "./tick.ts";
 
@@ -44,7 +44,14 @@ export async function findBytes(
   const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES + 2 * around);
   let begun = performance.now();
   for (const { path, name } of files) {
-    const file = disk.open(path, "read");
+    let file: File;
+    try {
+      file = disk.open(path, "read");
+    } catch (error) {
+      // Removed since it was listed: what it held is no longer in the store.
+      if (isMissing(error)) continue;
+      throw error;
+    }
     try {
       const isMasked = options.isSecret(name);
       for (let at = 0; ; at += CHUNK_BYTES) {

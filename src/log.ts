@@ -121,10 +121,12 @@ export class Log {
     this.#segmentBytes = segmentBytes;
     this.#ids = ids;
     this.#access = access;
+    for (const path of [agentFolder, logFolder(agentFolder)]) requireFolder(disk, path);
     this.generation = currentGeneration(disk, agentFolder);
     this.folder = join(logFolder(agentFolder), String(this.generation));
     if (this.generation === 0)
       throw corrupt(`${logFolder(agentFolder)} holds no generation of the log`);
+    requireFolder(disk, this.folder);
     this.#segmentCount = this.#countSegments();
     this.end = { segment: 1, offset: SEGMENT_START, ...this.segment(1).before };
   }
@@ -366,9 +368,15 @@ export class Log {
     file.flush();
   }
 
-  /** Begins the next segment if this one is full. Where the next batch goes is settled then. */
+  /**
+   * Begins the next segment if this one is full. Where the next batch goes is settled then.
+   *
+   * @throws CheeseError DISK when this one could not be sealed: the log then refuses every write until reopened (G9)
+   */
   rollIfFull() {
-    if (this.end.offset >= this.#segmentBytes) this.#roll();
+    if (this.end.offset < this.#segmentBytes) return;
+    const file = this.#beginNext();
+    if (file) this.#seal(file);
   }
 
   /**
@@ -395,24 +403,36 @@ export class Log {
     }
   }
 
-  /** Begins the next segment, then seals this one: a sealed last segment is damage. */
-  #roll() {
-    const { segment: number, offset, record, entries, head } = this.end;
-    const next = { number: number + 1, before: { record, entries, head } };
+  /** Creates the next segment; null where a full disk keeps it from being begun, and this one goes on growing. */
+  #beginNext(): File | null {
+    const { segment, record, entries, head } = this.end;
+    const next = { number: segment + 1, before: { record, entries, head } };
     const path = join(this.folder, segmentName(next.number));
-    const file = createSegment(this.#disk, path, this.#ids, this.generation, next, RESERVE_BYTES);
-    this.#disk.flushFolder(this.folder);
-    const { file: full } = this.lastSegment;
-    full.write(
-      encodeSeal(record, entries, head, { agentId: this.#ids.agentId, segment: number, offset }),
-      offset,
-    );
-    full.truncate(offset + SEAL_BYTES);
-    full.flush();
-    this.#segments[next.number] = { file, unflushed: false, ...next };
-    this.#segmentCount = next.number;
+    try {
+      const zeros = RESERVE_BYTES;
+      const file = createSegment(this.#disk, path, this.#ids, this.generation, next, zeros);
+      this.#disk.flushFolder(this.folder);
+      return file;
+    } catch (error) {
+      if (!hasCode(error, "DISK")) throw error;
+      if (this.#disk.stat(path)) this.#disk.removeFile(path);
+      return null;
+    }
+  }
+
+  /** Seals the last segment, now that its successor is on the disk: a sealed last segment is damage. */
+  #seal(next: File) {
+    const { segment, offset, record, entries, head } = this.end;
+    const { file } = this.lastSegment;
+    const place = { agentId: this.#ids.agentId, segment, offset };
+    file.write(encodeSeal(record, entries, head, place), offset);
+    file.truncate(offset + SEAL_BYTES);
+    file.flush();
+    const before = { record, entries, head };
+    this.#segments[segment + 1] = { file: next, unflushed: false, number: segment + 1, before };
+    this.#segmentCount = segment + 1;
     this.#window = null;
-    this.end = { ...this.end, segment: next.number, offset: SEGMENT_START };
+    this.end = { ...this.end, segment: segment + 1, offset: SEGMENT_START };
   }
 
   /**
@@ -528,6 +548,15 @@ export class Log {
   close() {
     for (const segment of this.#segments) segment?.file.close();
     this.#segments.length = 0;
+  }
+}
+
+/** A link, or anything else in a folder's place, leads out of the store. */
+function requireFolder(disk: Disk, path: string) {
+  const stat = disk.stat(path);
+  if (stat?.type !== "folder") {
+    const what = stat ? `is a ${stat.type}` : "is missing";
+    throw corrupt(`${path} ${what}, expected a folder`, { file: path });
   }
 }
 

@@ -409,8 +409,9 @@ export class Store {
           : name.slice(0, -UNFINISHED.length);
         if (!AGENT_ID.test(id)) continue;
         if (name.endsWith(UNFINISHED)) {
-          const kept = join(this.path, NAMES.tokens, id);
-          if (this.#disk.stat(kept)) this.#disk.removeFile(kept);
+          for (const kept of [id, `${id}.tmp`].map((file) => join(this.path, NAMES.tokens, file))) {
+            if (this.#disk.stat(kept)) this.#disk.removeFile(kept);
+          }
           removeFolderWhole(this.#disk, join(folder, name));
           continue;
         }
@@ -497,6 +498,9 @@ export class Store {
   }
 
   #readAgentFile(id: string): AgentFile {
+    const folder = this.#disk.stat(this.#agentPath(id));
+    if (folder?.type !== "folder")
+      throw corrupt(`${this.#agentPath(id)} is a ${folder?.type}, expected a folder`);
     const path = join(this.#agentPath(id), NAMES.agent);
     const bytes = readWhole(this.#disk, path, AGENT_FILE_BYTES_MAX);
     if (!bytes) throw corrupt(`${path} is missing`, { file: path });
