@@ -180,43 +180,47 @@ export class Agent {
    */
   async rememberAll(memories: Iterable<NewMemory>, options: LongOptions = {}): Promise<EntryId[]> {
     const items = [...memories];
+    const refusals = await this.refusals(items);
+    const refused = refusals.find((refusal) => refusal !== null);
+    if (refused) throw refused;
     const ids: EntryId[] = [];
-    const legsOf = items.map(({ text, legs }, item) =>
-      atItem(item, () => {
-        checkText(text, LIMITS.textBytes, "the text");
-        return itemLegs(legs, item);
-      }),
-    );
-    await this.#read(({ graph, records }) => {
-      for (const [item, { seen }] of items.entries()) {
-        atItem(item, () => {
-          const known = (legsOf[item] as ParentOrItem[][]).map((leg) =>
-            leg.filter((parent) => typeof parent === "number"),
-          );
-          requireLivingParents(
-            records,
-            known.filter((leg) => leg.length > 0).map(toLeg),
-            `item ${item}`,
-          );
-          toSeenSet(graph, seen);
-        });
-      }
-    });
     const resolve = (parent: ParentOrItem): EntryId =>
       typeof parent === "number" ? parent : (ids[parent.item] as EntryId);
-    const adders = items.map(({ text, seen }, item) => {
-      const legs = legsOf[item] as ParentOrItem[][];
-      return (transaction: Transaction) => {
-        const id = memoryAdder(
-          text,
-          toLegs(legs.map((leg) => leg.map(resolve))),
-          seen,
-        )(transaction);
-        ids[item] = id;
-        return id;
-      };
+    const adders = items.map(({ text, legs, seen }, item) => (transaction: Transaction) => {
+      const parents = Array.from(legs, (leg) => Array.from(leg, resolve));
+      const id = memoryAdder(text, toLegs(parents), seen)(transaction);
+      ids[item] = id;
+      return id;
     });
     return this.#writeAll(adders, options);
+  }
+
+  /**
+   * What rememberAll would refuse of some memories, and why; null for each that it would take. Writes nothing.
+   *
+   * @throws TypeError when an item is not of the form of a memory
+   */
+  async refusals(memories: Iterable<NewMemory>): Promise<(CheeseError | null)[]> {
+    const items = [...memories];
+    const forms = items.map(({ text, legs }, item) =>
+      refusalOf(item, () => {
+        checkText(text, LIMITS.textBytes, "the text");
+        requireItemLegs(legs, item);
+      }),
+    );
+    return this.#read(({ graph, records }) =>
+      items.map(({ legs, seen }, item) => {
+        const form = forms[item];
+        if (form) return form;
+        return refusalOf(item, () => {
+          for (const leg of legs) {
+            const known = [...leg].filter((parent) => typeof parent === "number");
+            if (known.length > 0) requireLivingParents(records, [toLeg(known)], `item ${item}`);
+          }
+          toSeenSet(graph, seen);
+        });
+      }),
+    );
   }
 
   /**
@@ -669,35 +673,45 @@ function memoryAdder(
   };
 }
 
-function itemLegs(legs: Iterable<Iterable<ParentOrItem>>, item: number): ParentOrItem[][] {
+/** The legs of an item in a list are of the right form, and name earlier items only. */
+function requireItemLegs(legs: Iterable<Iterable<ParentOrItem>>, item: number) {
   const placeholder = (parent: ParentOrItem): EntryId => {
     if (typeof parent !== "object" || parent === null) return parent;
     if (!Number.isInteger(parent.item) || parent.item < 0 || parent.item >= item) {
       throw new CheeseError(
         "UNKNOWN_PARENT",
-        `item ${item} cannot stand on item ${parent.item}, which is not an earlier one`,
+        `it cannot stand on item ${parent.item}, which is not an earlier one`,
       );
     }
     // Items become entries that are not known yet; they only must not be taken for each other or for known ones.
     return LIMITS.count - parent.item;
   };
-  const copy = Array.from(legs, (leg) => [...leg]);
-  toLegs(copy.map((leg) => leg.map(placeholder)));
-  return copy;
+  toLegs(Array.from(legs, (leg) => Array.from(leg, placeholder)));
 }
 
-/** Runs a check of one item of a list: a refusal then names the item. */
-function atItem<T>(item: number, check: () => T): T {
+/** Why a check refuses an item of a list, naming the item; null if it does not. */
+function refusalOf(item: number, check: () => void): CheeseError | null {
   try {
-    return check();
+    check();
+    return null;
   } catch (error) {
     if (!(error instanceof CheeseError)) throw error;
-    throw new CheeseError(error.code, `item ${item}: ${error.message}`, {
+    return new CheeseError(error.code, `item ${item}: ${error.message}`, {
       hint: error.hint,
       cause: error,
       item,
     });
   }
+}
+
+/** Runs a check of one item of a list: a refusal then names the item. */
+function atItem<T>(item: number, check: () => T): T {
+  let result: { value: T } | undefined;
+  const refusal = refusalOf(item, () => {
+    result = { value: check() };
+  });
+  if (refusal || !result) throw refusal;
+  return result.value;
 }
 
 function recallOptions({ mode = "fair", disposal = "untrusted" }: RecallOptions) {

@@ -143,12 +143,18 @@ export interface AgentIdentity {
   tokenHash: Buffer;
 }
 
+const TOKEN_HASH_BYTES = 32;
+
 export function encodeAgentBody({ name, tokenHash }: AgentIdentity): Buffer {
   return Buffer.concat([tokenHash, Buffer.from(name, "utf8")]);
 }
 
-export function decodeAgentBody(body: Buffer): AgentIdentity {
-  return { tokenHash: Buffer.from(body.subarray(0, 32)), name: body.toString("utf8", 32) };
+export function decodeAgentBody(body: Buffer, file: string): AgentIdentity {
+  if (body.length <= TOKEN_HASH_BYTES) throw corrupt(`${file} is too short`, { file });
+  return {
+    tokenHash: Buffer.from(body.subarray(0, TOKEN_HASH_BYTES)),
+    name: body.toString("utf8", TOKEN_HASH_BYTES),
+  };
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -525,6 +531,11 @@ export class SpineReader {
         { offset: at },
       );
     }
+    const mayHave = this.kind <= RECORD_KINDS.memory ? KNOWN_FLAGS : 0;
+    const { seen, seenBase } = SPINE_FLAGS;
+    if ((this.flags & ~mayHave) !== 0 || (this.flags & (seen | seenBase)) === seenBase) {
+      throw corrupt(`a spine of kind ${this.kind} has flags ${this.flags}`, { offset: at });
+    }
     this.legCount = 0;
     this.seenBase = 0;
     if (this.kind <= RECORD_KINDS.memory) {
@@ -545,6 +556,7 @@ export class SpineReader {
       this.entry = this.#varint();
       this.#leg();
     } else if (this.kind === RECORD_KINDS.recall) {
+      if (this.#at >= this.#limit) throw corrupt("a recall says nothing", { offset: at });
       const how = bytes[this.#at++] as number;
       const mode = MODES[how & 15];
       const disposal = DISPOSALS[how >> 4];
@@ -586,6 +598,15 @@ export class SpineReader {
     throw corrupt("a number runs over its spine", { offset: this.#at });
   }
 
+  /** The next number of an ascending list. */
+  #after(before: number): number {
+    const next = before + this.#varint();
+    if (next === before || next > 0xffff_ffff) {
+      throw corrupt("a list does not ascend", { offset: this.#at });
+    }
+    return next;
+  }
+
   /** A count of things that take a byte each at least. */
   #count(): number {
     const count = this.#varint();
@@ -602,7 +623,7 @@ export class SpineReader {
     if (from + count > this.parents.length) this.parents = grown(this.parents, from + count);
     let before = 0;
     for (let i = 0; i < count; i++) {
-      before += this.#varint();
+      before = this.#after(before);
       this.parents[from + i] = before;
     }
     this.legEnds[leg] = from + count;
@@ -613,9 +634,13 @@ export class SpineReader {
     const ranges = this.#count();
     const list = new Uint32Array(ranges * 2);
     let before = 0;
-    for (let i = 0; i < list.length; i++) {
-      before += this.#varint();
-      list[i] = before;
+    for (let i = 0; i < list.length; i += 2) {
+      const first = this.#after(before);
+      before = first + this.#varint();
+      if (before > 0xffff_ffff)
+        throw corrupt("a range runs over all numbers", { offset: this.#at });
+      list[i] = first;
+      list[i + 1] = before;
     }
     this.seenRanges = list;
   }
@@ -624,7 +649,7 @@ export class SpineReader {
     const list = new Uint32Array(this.#count());
     let before = 0;
     for (let i = 0; i < list.length; i++) {
-      before += this.#varint();
+      before = this.#after(before);
       list[i] = before;
     }
     return list;
@@ -729,6 +754,7 @@ export function readBatchHeader(bytes: Buffer, at: number, place: BatchPlace): B
   if (bytes.readUInt32LE(at + 56) !== crc32(bytes.subarray(at, at + 56), placeSeed(place)))
     return null;
   const flags = bytes.readUInt16LE(at + 4);
+  if (bytes.readUInt16LE(at + 6) === 0) return null;
   if ((flags & ~BATCH_COMPACTED) !== 0) {
     throw new CheeseError(
       "NEWER_FORMAT",

@@ -573,6 +573,8 @@ export class AgentCore {
       }
       if (erased && erased.length > 0) await this.#zero(state, erased);
       else if (erased) state.log.restoreReserve();
+      // What an import recalls came without its text: nothing is left to zero.
+      this.#done = state.places.lastErase;
     } catch (error) {
       throw this.#failed(error);
     }

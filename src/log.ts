@@ -5,6 +5,7 @@
 
 import { join } from "node:path";
 import type { BatchBuilder, LogEnd } from "./batch.ts";
+import { genesis } from "./chain.ts";
 import {
   BATCH_HEADER_BYTES,
   COMMIT_MARKER_BYTES,
@@ -167,6 +168,14 @@ export class Log {
       this.#segments[number] = segment;
     }
     return segment;
+  }
+
+  /** @throws CheeseError CORRUPT when the first segment says that something stood before it */
+  requireBeginning() {
+    const { record, entries, head } = this.segment(1).before;
+    if (record === 0 && entries === 0 && head === genesis(this.#ids.storeId, this.#ids.agentId))
+      return;
+    throw corrupt(`the log in ${this.folder} does not begin at record 1`, { file: this.folder });
   }
 
   /** Takes up reading at a place that a snapshot names; false if the log does not stand so there. */

@@ -317,7 +317,7 @@ export function lastWritten(window: FileWindow, at: number): number {
 /**
  * Whether any batch header or seal that checks stands behind a broken one: then it is damage, not a torn tail (G3).
  *
- * @param broken where its header checks, what follows must stand at its end; else it is looked for byte by byte
+ * @param broken where its header checks, from its end on; else from its own beginning on, byte by byte
  */
 export function somethingFollows(
   window: FileWindow,
@@ -330,8 +330,9 @@ export function somethingFollows(
     const place = { agentId, segment, offset: at };
     return readBatchHeader(head, 0, place) !== null || readSeal(head, 0, place) !== null;
   };
-  if (broken.end !== null) return stands(broken.end);
-  for (let from = broken.at + 1; from < window.size; from += SCAN_BYTES) {
+  // What a broken batch holds of texts is not looked into, where its end is known: a text could be made to look like one.
+  if (broken.end !== null && stands(broken.end)) return true;
+  for (let from = broken.end ?? broken.at + 1; from < window.size; from += SCAN_BYTES) {
     // A copy, since `stands` moves the window; longer than the step, so that no magic is cut in two.
     const bytes = Buffer.from(window.view(from, SCAN_BYTES + BATCH_MAGIC.length));
     for (const magic of [BATCH_MAGIC, SEAL_MAGIC]) {

@@ -3,7 +3,6 @@
 
 import { join } from "node:path";
 import { applyRecord } from "./apply.ts";
-import { genesis } from "./chain.ts";
 import { SpineReader } from "./codec.ts";
 import { CheeseError, corrupt } from "./errors.ts";
 import { Graph } from "./graph.ts";
@@ -56,9 +55,7 @@ export class AgentState {
       this.snapshotRecord = usable ? snapshot.position.record : 0;
       this.flushedRecord = this.snapshotRecord;
       this.#atLeast = snapshot?.position.record ?? 0;
-      if (!usable && this.log.end.head !== genesis(ids.storeId, ids.agentId)) {
-        throw corrupt(`the log in ${folder} does not begin at record 1`, { file: this.log.folder });
-      }
+      if (!usable) this.log.requireBeginning();
       this.records = new Records(this.log, this.graph, this.places, this.reader);
     } catch (error) {
       this.log.close();

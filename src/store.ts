@@ -505,7 +505,7 @@ export class Store {
     const bytes = readWhole(this.#disk, path, AGENT_FILE_BYTES_MAX);
     if (!bytes) throw corrupt(`${path} is missing`, { file: path });
     const header = decodeFileHeader(bytes, "agent", path);
-    const { name, tokenHash } = decodeAgentBody(checkedBody(bytes, header, path));
+    const { name, tokenHash } = decodeAgentBody(checkedBody(bytes, header, path), path);
     if (!header.storeId.equals(this.#storeId) || header.agentId.toString("hex") !== id) {
       throw corrupt(`${path} belongs to another agent or store`, { file: path, offset: 16 });
     }
@@ -712,7 +712,10 @@ function readStoreFile(disk: Disk, folder: string): Buffer | null {
   if (!disk.stat(folder)) return null;
   const path = join(folder, NAMES.store);
   const bytes = readWhole(disk, path, AGENT_FILE_BYTES_MAX);
-  return bytes ? decodeFileHeader(bytes, "store", path).storeId : null;
+  if (!bytes) return null;
+  const header = decodeFileHeader(bytes, "store", path);
+  checkedBody(bytes, header, path);
+  return header.storeId;
 }
 
 /** Creates a store in a folder that is new, empty, or holds what a crashed creation left; null if it holds anything else. */

@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import { applyRecord } from "./apply.ts";
 import type { LogEnd } from "./batch.ts";
-import { type Digest, genesis, headOf, parseFingerprint } from "./chain.ts";
+import { type Digest, headOf, parseFingerprint } from "./chain.ts";
 import { isZero, RECORD_KINDS, SpineReader } from "./codec.ts";
 import { filesBelow, folderBytes } from "./disk.ts";
 import { CheeseError, corrupt, type ErrorFacts } from "./errors.ts";
@@ -145,8 +145,7 @@ class Check {
     try {
       const log = new Log({ ...this.#place, access: "read" });
       this.#log = log;
-      if (log.end.head !== genesis(ids.storeId, ids.agentId))
-        throw corrupt("the log does not begin at record 1", { file: log.folder });
+      log.requireBeginning();
       await this.#replay(log);
       this.#checkErasures(log);
       this.#checkWitnesses(log);
@@ -198,6 +197,11 @@ class Check {
       if (this.#heads.has(reader.record)) this.#heads.set(reader.record, head);
       applyRecord(graph, this.#places, reader, segment, spineAt, areaAt);
       if (!reader.isEntry) return;
+      if (reader.areaBytes === 0 && !reader.bornDead) {
+        this.#problem(corrupt(`entry ${reader.entry} was written without a text`), {
+          entry: reader.entry,
+        });
+      }
       const set = reader.seen();
       if (set) this.#seen.add(reader.entry, set);
       if (areaAt !== 0)

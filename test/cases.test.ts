@@ -203,7 +203,6 @@ describe.skipIf(!folder)("texts that break stores and terminals", () => {
       ["find", "e"],
     ]) {
       const shown = cli(args).stdout.toString();
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
       expect(
         shown.match(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/)?.index,
       ).toBe(undefined);

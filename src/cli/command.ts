@@ -4,8 +4,10 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { Args, Command, Flags } from "@oclif/core";
 import { type Agent, CheeseError, codes, Store, type StoreOptions } from "../index.ts";
-import { Progress } from "./progress.ts";
+import type { ChooseOptions, ChosenModel } from "../llm/choose.ts";
+import { Progress, startSpinner } from "./progress.ts";
 import { Renderer } from "./render.ts";
+import { Style } from "./style.ts";
 
 const TOKEN_FORM = /cheese_[A-Za-z0-9_-]{16,}/g;
 
@@ -40,12 +42,13 @@ export abstract class CheeseCommand extends Command {
     }),
   };
 
-  protected readonly render = new Renderer(process.stdout);
-  protected readonly renderError = new Renderer(process.stderr);
+  protected readonly render = new Renderer(new Style(process.stdout));
+  protected readonly renderError = new Renderer(new Style(process.stderr));
   /** Aborted by the first Ctrl-C. */
   readonly #interrupt = new AbortController();
   #agents: Agent[] = [];
   #progress: Progress | null = null;
+  #stopSpinner: (() => void) | null = null;
 
   protected get signal(): AbortSignal {
     return this.#interrupt.signal;
@@ -132,7 +135,7 @@ export abstract class CheeseCommand extends Command {
   /** Says something beside the result. */
   protected note(text: string) {
     this.#progress?.end();
-    process.stderr.write(`${this.renderError.dim(text)}\n`);
+    process.stderr.write(`${this.renderError.style.dim(text)}\n`);
   }
 
   /** A bar on standard error, once the work has taken a second. */
@@ -140,6 +143,34 @@ export abstract class CheeseCommand extends Command {
     this.#progress = new Progress(what, process.stderr);
     const progress = this.#progress;
     return (done, all) => progress.update(done, all);
+  }
+
+  /** Shows that something is under way; null ends it. */
+  protected async spin(text: string | null) {
+    this.#stopSpinner?.();
+    this.#stopSpinner = null;
+    if (text !== null && !this.jsonEnabled())
+      this.#stopSpinner = await startSpinner(text, process.stderr);
+  }
+
+  /** The model that is configured, found, or built in; its name is said on standard error. */
+  protected async chooseModel(
+    flags: { store?: string | undefined },
+    options: ChooseOptions = {},
+  ): Promise<ChosenModel> {
+    const { readLlmSettings } = await import("../llm/config.ts");
+    const { chooseModel } = await import("../llm/choose.ts");
+    const settings = readLlmSettings(this.storePath(flags), process.env);
+    for (const warning of settings.warnings) this.note(`Warning: ${warning}`);
+    return chooseModel(settings, options);
+  }
+
+  /** Texts do not leave the machine unasked, where there is someone to ask. */
+  protected async askBeforeSending({ model }: ChosenModel, yes: boolean) {
+    const { hostname } = new URL(model.info.server);
+    const isHere = ["127.0.0.1", "localhost", "[::1]"].includes(hostname);
+    if (isHere || yes || !this.isInteractive) return;
+    await this.confirm(`This sends texts to ${hostname} (${model.info.name}). Go on?`);
   }
 
   protected get isInteractive(): boolean {
@@ -165,6 +196,7 @@ export abstract class CheeseCommand extends Command {
     error: Error & { exitCode?: number; oclif?: { exit?: number }; code?: string },
   ) {
     this.#progress?.end();
+    this.#stopSpinner?.();
     if (error.code === "EEXIT") throw error;
     const failure = toFailure(error);
     process.exitCode = codes[failure.code].exit;
@@ -178,6 +210,7 @@ export abstract class CheeseCommand extends Command {
 
   override async finally(error: Error | undefined) {
     this.#progress?.end();
+    this.#stopSpinner?.();
     const agents = this.#agents;
     this.#agents = [];
     for (const agent of agents) await agent.close();

@@ -1,4 +1,5 @@
-// A progress bar on standard error, for what takes over a second. Nothing is drawn where there is no terminal.
+// A progress bar for what takes over a second, and a spinner while a model thinks: on standard error, and only on a
+// terminal. The only import of ora.
 
 const SHOW_AFTER_MS = 1000;
 const DRAW_EVERY_MS = 100;
@@ -38,4 +39,13 @@ export class Progress {
     if (this.#isShown) this.#stream.write("\r\u001b[K");
     this.#isShown = false;
   }
+}
+
+/** Says that something is under way, until it is stopped. */
+export async function startSpinner(text: string, stream: NodeJS.WriteStream): Promise<() => void> {
+  if (!stream.isTTY || process.env.TERM === "dumb") return () => {};
+  const { default: ora } = await import("ora");
+  // discardStdin would take the keyboard away from Ctrl-C.
+  const spinner = ora({ text, stream, discardStdin: false }).start();
+  return () => spinner.stop();
 }

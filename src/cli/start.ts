@@ -7,6 +7,7 @@ import { CheeseError, codes } from "../index.ts";
 import { toFailure } from "./command.ts";
 import { complete } from "./complete.ts";
 import { Renderer } from "./render.ts";
+import { Style } from "./style.ts";
 
 /**
  * @param bin where it was started from: the folder above it holds package.json
@@ -80,7 +81,7 @@ function fail(error: Error & { code?: string; oclif?: { exit?: number } }, isJso
   if (isJson) {
     process.stdout.write(`${JSON.stringify({ error: { code, message, hint } }, null, 2)}\n`);
   } else {
-    process.stderr.write(new Renderer(process.stderr).failure(failure));
+    process.stderr.write(new Renderer(new Style(process.stderr)).failure(failure));
   }
   if (process.env.DEBUG) process.stderr.write(`${error.stack}\n`);
 }

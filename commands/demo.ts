@@ -1,0 +1,100 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Flags } from "@oclif/core";
+import { CheeseCommand } from "../src/cli/command.ts";
+import { demoStep } from "../src/cli/story.ts";
+import { CheeseError } from "../src/index.ts";
+import type { DemoResult } from "../src/llm/demo.ts";
+
+const RUNS_MAX = 100;
+
+export default class Demo extends CheeseCommand {
+  static override summary = "Show, with a language model, why deleting a bad source is not enough.";
+  static override description =
+    "An agent learns from sources, one of them bad. The bad one is removed three ways, each on its own copy of the memory: from a plain list, and by a recall that hides or that erases; and the same question is asked again. The model is the one in llm.conf or the environment, else a server found on this machine, else a built-in reader. Everything happens in a temporary folder; your own store is not touched.";
+  static override examples = [
+    { description: "The weather tool that was wrong", command: "<%= config.bin %> demo" },
+    {
+      description: "Your own story, five times over",
+      command: "<%= config.bin %> demo --scenario story.json --runs 5",
+    },
+    { description: "Keep the files, to look at them", command: "<%= config.bin %> demo --keep" },
+  ];
+  static override flags = {
+    scenario: Flags.string({
+      description: "a scenario: a file, or the name of one in examples/",
+      helpValue: "FILE",
+    }),
+    runs: Flags.string({ description: "ask every question so often, and count", helpValue: "N" }),
+    keep: Flags.boolean({ description: "keep the files, and say how to look at them" }),
+    builtin: Flags.boolean({ description: "use the built-in reader, whatever is configured" }),
+    yes: Flags.boolean({
+      char: "y",
+      description: "do not ask before texts are sent to another machine",
+    }),
+  };
+
+  async run() {
+    const { flags } = await this.parse(Demo);
+    const runs = parseRuns(flags.runs);
+    const { parseScenario } = await import("../src/llm/scenario.ts");
+    const file = this.#scenarioFile(flags.scenario ?? "weather");
+    const scenario = parseScenario(readScenario(file), file);
+    const chosen = await this.chooseModel(flags, { builtIn: flags.builtin });
+    const folder = mkdtempSync(join(tmpdir(), "cheesedb-demo-"));
+    try {
+      await this.askBeforeSending(chosen, flags.yes);
+      const result = await this.#tell({
+        scenario,
+        chosen,
+        folder,
+        runs,
+        keep: flags.keep,
+        signal: this.signal,
+      });
+      return this.show<DemoResult>(result, () => "");
+    } finally {
+      await chosen.close();
+      if (!flags.keep) rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
+  async #tell(
+    options: Parameters<typeof import("../src/llm/demo.ts").runDemo>[0],
+  ): Promise<DemoResult> {
+    const { runDemo } = await import("../src/llm/demo.ts");
+    for await (const event of runDemo(options)) {
+      await this.spin(event.step === "thinking" ? `The model thinks about ${event.about}` : null);
+      if (!this.jsonEnabled()) process.stdout.write(demoStep(this.render, event));
+      if (event.step === "end") return event.result;
+    }
+    throw new Error("the demo came to no end");
+  }
+
+  /** A bare name is one of the scenarios that come with cheesedb. */
+  #scenarioFile(name: string): string {
+    return /^[\w-]+$/.test(name) ? join(this.config.root, "examples", `${name}.json`) : name;
+  }
+}
+
+function readScenario(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    throw new CheeseError(
+      "BAD_INPUT",
+      `cannot read the scenario ${file}${code === "ENOENT" ? ": there is no such file" : ""}`,
+      { cause, file },
+    );
+  }
+}
+
+function parseRuns(text: string | undefined): number {
+  if (text === undefined) return 1;
+  const runs = /^[1-9]\d{0,2}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(runs <= RUNS_MAX))
+    throw new CheeseError("USAGE", `--runs takes a number from 1 to ${RUNS_MAX}, got "${text}"`);
+  return runs;
+}

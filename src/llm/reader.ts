@@ -1,0 +1,254 @@
+// A small extractive reader: rules for plain English, no language model. It restates what sources say, applies "When …, …"
+// instructions, and answers a question from the memories that fit it. It knows no scenario: other words, other answers.
+
+export interface Source {
+  id: string;
+  label: string;
+  text: string;
+}
+
+export interface Memory {
+  id: string;
+  text: string;
+}
+
+export interface Derived {
+  text: string;
+  /** Sets of ids. */
+  from: string[][];
+}
+
+const STOP_WORDS = new Set(
+  `a about after all also am an and any are as at be been before being but by can could did do does doing for from get given
+  had has have he her here him his how i if in into is it its just let may me might more most my need no not of on once one
+  only or our out over own please same shall she should so some such than that the their them then there these they this
+  those to today tomorrow too under until up us use very was we were what when where which while who whom why will with
+  would you your user agent`.split(/\s+/),
+);
+
+/** Endings that English words lose without meaning something else, longest first. */
+const ENDINGS = ["ingly", "edly", "ing", "ies", "ied", "ed", "es", "er", "ly", "s", "y", "e"];
+
+function stem(word: string): string {
+  for (const ending of ENDINGS) {
+    if (word.length - ending.length >= 3 && word.endsWith(ending))
+      return word.slice(0, -ending.length);
+  }
+  return word;
+}
+
+/** The words that carry meaning, each by its stem. */
+export function contentWords(text: string): Set<string> {
+  const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+  return new Set(words.filter((word) => !STOP_WORDS.has(word)).map(stem));
+}
+
+function shared(a: Set<string>, b: Set<string>): number {
+  let count = 0;
+  for (const word of a) if (b.has(word)) count++;
+  return count;
+}
+
+/** Sentences, without bullets and white space around them. */
+export function statements(text: string): string[] {
+  return text
+    .split(/(?<=[.!?])\s+|\n+|;\s+/)
+    .map((part) => part.replace(/^[\s\-*•>]+/, "").replace(/[\s.]+$/, ""))
+    .filter((part) => contentWords(part).size > 0);
+}
+
+/** What a person says of herself, as the agent would note it. */
+export function restate(label: string, statement: string): string {
+  if (!/user|person|human|message|chat/i.test(label)) return statement;
+  return statement
+    .replace(/\bI'm\b|\bI am\b/g, "the user is")
+    .replace(/\bI've\b|\bI have\b/g, "the user has")
+    .replace(/\bI ([a-z]+)\b/g, (_, verb: string) => `the user ${thirdPerson(verb)}`)
+    .replace(/\b[Mm]y\b/g, "the user's")
+    .replace(/\b(me|I)\b/g, "the user");
+}
+
+function thirdPerson(verb: string): string {
+  if (/^(was|had|did|can|could|will|would|must|should|may|might)$/.test(verb) || /ed$/.test(verb))
+    return verb;
+  if (/(s|x|ch|sh|o)$/.test(verb)) return `${verb}es`;
+  return /[^aeiou]y$/.test(verb) ? `${verb.slice(0, -1)}ies` : `${verb}s`;
+}
+
+interface Rule {
+  condition: Set<string>;
+  consequence: string;
+  /** The memory that is the rule, if it is one. */
+  id: string | null;
+}
+
+/** "When C, A", "If C, A" or "A when C"; null for anything else. */
+export function toRule(text: string, id: string | null = null): Rule | null {
+  const match = /^(?:when|whenever|if|once|as soon as)\s+(.+?),\s*(?:then\s+)?(.+)$/is.exec(
+    text.trim(),
+  );
+  const [condition, consequence] = match ? [match[1] as string, match[2] as string] : [];
+  if (!condition || !consequence || contentWords(condition).size === 0) return null;
+  return { condition: contentWords(condition), consequence: consequence.replace(/\.$/, ""), id };
+}
+
+const FACTS_MAX = 400;
+
+interface Fact {
+  text: string;
+  words: Set<string>;
+  /** What it is called where it is built on. */
+  name: string;
+  /** What it rests on. */
+  from: string[];
+}
+
+const fact = (text: string, name: string, from: string[]): Fact => ({
+  text,
+  words: contentWords(text),
+  name,
+  from,
+});
+
+/**
+ * Applies rules to facts until nothing new follows.
+ *
+ * A condition is met by one fact that holds all its words, or by two that do together and have another word in common.
+ *
+ * @param derive makes the fact that follows
+ * @returns the facts that followed, in order
+ */
+function follow(
+  facts: Fact[],
+  rules: Rule[],
+  derive: (text: string, met: Fact[], rule: Rule) => Fact,
+): Fact[] {
+  const all = [...facts];
+  const known = new Set(all.map(({ text }) => normal(text)));
+  for (let changed = true; changed && all.length < FACTS_MAX; ) {
+    changed = false;
+    for (const rule of rules) {
+      if (known.has(normal(rule.consequence))) continue;
+      const met = meet(all, rule.condition);
+      if (!met) continue;
+      known.add(normal(rule.consequence));
+      all.push(derive(rule.consequence, met, rule));
+      changed = true;
+    }
+  }
+  return all.slice(facts.length);
+}
+
+function meet(facts: Fact[], condition: Set<string>): Fact[] | null {
+  // A rule states nothing by itself.
+  const some = facts.filter(
+    ({ text, words }) => toRule(text) === null && shared(condition, words) > 0,
+  );
+  const whole = some.find(({ words }) => shared(condition, words) === condition.size);
+  if (whole) return [whole];
+  for (const a of some) {
+    for (const b of some) {
+      if (a === b || shared(condition, new Set([...a.words, ...b.words])) < condition.size)
+        continue;
+      if ([...a.words].some((word) => b.words.has(word) && !condition.has(word))) return [a, b];
+    }
+  }
+  return null;
+}
+
+function normal(text: string): string {
+  return text
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}]+/gu, " ")
+    .trim();
+}
+
+/** Sources → memories with their legs. The same said twice is one memory with two legs. */
+export function learn(sources: Source[], memories: Memory[], instructions: string[]): Derived[] {
+  const existing = new Set(memories.map(({ text }) => normal(text)));
+  const learned = new Map<string, Derived>();
+  for (const { id, label, text } of sources) {
+    for (const statement of statements(text)) {
+      const restated = restate(label, statement);
+      const key = normal(restated);
+      const before = learned.get(key);
+      if (before && !before.from.some(([only]) => only === id)) before.from.push([id]);
+      if (!before && !existing.has(key)) learned.set(key, { text: restated, from: [[id]] });
+    }
+  }
+  // A new memory is named by its place in the answer.
+  const restated = [...learned.values()];
+  let count = restated.length;
+  const facts = [
+    ...memories.map(({ id, text }) => fact(text, id, [])),
+    ...restated.map(({ text }, i) => fact(text, `m${i + 1}`, [])),
+  ];
+  const followed = follow(facts, rulesIn(instructions), (text, met) =>
+    fact(
+      text,
+      `m${++count}`,
+      met.map(({ name }) => name),
+    ),
+  );
+  return [...restated, ...followed.map(({ text, from }) => ({ text, from: [from] }))];
+}
+
+function rulesIn(instructions: string[]): Rule[] {
+  return instructions.map((instruction) => toRule(instruction)).filter((rule) => rule !== null);
+}
+
+const DO_NOT_KNOW = "I do not know.";
+const ANSWERS_MAX = 3;
+
+/** The memories that fit a question best, in their own words; and what follows from them by the instructions. */
+export function answer(
+  question: string,
+  memories: Memory[],
+  instructions: string[],
+): { answer: string; cites: string[] } {
+  const facts = memories.map(({ id, text }) => fact(text, id, [id]));
+  // A memory may itself be an instruction: it is followed like any other, which is how a planted one does its harm.
+  const remembered = memories
+    .map(({ id, text }) => toRule(text, id))
+    .filter((rule) => rule !== null);
+  const followed = follow(facts, [...rulesIn(instructions), ...remembered], (text, met, { id }) =>
+    fact(text, "", [...new Set([...met.flatMap(({ from }) => from), ...(id ? [id] : [])])]),
+  );
+  const wanted = contentWords(question);
+  const scored = [...followed, ...facts]
+    .filter(({ text }) => toRule(text) === null)
+    .map((each) => {
+      const score = shared(wanted, each.words);
+      return { each, score, density: score / each.words.size };
+    })
+    // Of those that fit equally well, what says little else comes first.
+    .sort((a, b) => b.score - a.score || b.density - a.density);
+  const best = scored[0]?.score ?? 0;
+  if (best === 0) return { answer: DO_NOT_KNOW, cites: [] };
+  const chosen: Fact[] = [];
+  for (const { each, score } of scored) {
+    if (score < best || chosen.length === ANSWERS_MAX) break;
+    if (!chosen.some(({ text }) => normal(text) === normal(each.text))) chosen.push(each);
+  }
+  return {
+    answer: chosen.map(({ text }) => sentence(text)).join(" "),
+    cites: [...new Set(chosen.flatMap(({ from }) => from))],
+  };
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+}
+
+/** Whether a text says all that a claim says, by its words. */
+export function asserts(text: string, claim: string): boolean {
+  const claimed = contentWords(claim);
+  if (claimed.size === 0) return false;
+  const isDenied = (said: string) => /\b(not|no|never|don't|do not|cannot|can't)\b/i.test(said);
+  return text
+    .split(/(?<=[.!?])\s+/)
+    .some(
+      (said) =>
+        shared(claimed, contentWords(said)) === claimed.size && isDenied(said) === isDenied(claim),
+    );
+}
