@@ -43,6 +43,9 @@ export default class Demo extends CheeseCommand {
     const scenario = parseScenario(readScenario(file), file);
     const chosen = await this.chooseModel(flags, { builtIn: flags.builtin });
     const folder = mkdtempSync(join(tmpdir(), "cheesedb-demo-"));
+    // Also where a reader of our output has had enough, or Ctrl-C is pressed.
+    const sweep = () => rmSync(folder, { recursive: true, force: true });
+    if (!flags.keep) process.once("exit", sweep);
     try {
       await this.askBeforeSending(chosen, flags.yes);
       const result = await this.#tell({
@@ -56,7 +59,7 @@ export default class Demo extends CheeseCommand {
       return this.show<DemoResult>(result, () => "");
     } finally {
       await chosen.close();
-      if (!flags.keep) rmSync(folder, { recursive: true, force: true });
+      if (!flags.keep) sweep();
     }
   }
 
