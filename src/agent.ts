@@ -81,6 +81,14 @@ export interface RecallOptions {
   plan?: string | undefined;
 }
 
+export interface EntryFilter {
+  state?: State | undefined;
+  kind?: Kind | undefined;
+  newestFirst?: boolean | undefined;
+  /** With newestFirst: only entries older than this one. */
+  before?: EntryId | undefined;
+}
+
 export interface LotFilter {
   label?: string | undefined;
   uriPrefix?: string | undefined;
@@ -99,6 +107,7 @@ export interface LongOptions {
 const MODES: readonly Mode[] = ["fair", "strict", "contact"];
 const DISPOSALS: readonly Disposal[] = ["untrusted", "erase"];
 const ENTRIES_AT_ONCE = 256;
+const ENTRIES_AT_ONCE_MIN = 16;
 const SLICE_MS = 10;
 
 export class Agent {
@@ -271,9 +280,13 @@ export class Agent {
     });
   }
 
-  /** A writer whose context is observed: what it has seen is stored with everything that it writes. */
-  session(): Session {
-    return new Session(this);
+  /**
+   * A writer whose context is observed: what it has seen is stored with everything that it writes.
+   *
+   * @param seen what it has seen already, if it goes on from an earlier handle
+   */
+  session(seen: Iterable<EntryId> = []): Session {
+    return new Session(this, seen);
   }
 
   #write<T>(run: (transaction: Transaction) => T): Promise<T> {
@@ -432,31 +445,30 @@ export class Agent {
     }));
   }
 
-  /** Entries with their texts, ascending; those of other states or kinds are passed over unread. */
-  async *entries(
-    filter: { state?: State | undefined; kind?: Kind | undefined } = {},
-  ): AsyncGenerator<EntryWithText> {
-    for (let from = 1; ; ) {
+  /** Entries with their texts, ascending or newest first; those that do not fit are passed over unread. */
+  async *entries(filter: EntryFilter = {}): AsyncGenerator<EntryWithText> {
+    const { newestFirst = false, state: wantedState, kind } = filter;
+    const step = newestFirst ? -1 : 1;
+    let next = newestFirst ? (filter.before ?? Number.POSITIVE_INFINITY) - 1 : 1;
+    // Few at first, for a caller that wants only the first.
+    for (let atOnce = ENTRIES_AT_ONCE_MIN; ; atOnce = Math.min(atOnce * 2, ENTRIES_AT_ONCE)) {
       const part = await this.#read((state) => {
         const { graph, records } = state;
-        const read = records.inARow();
+        const read = newestFirst ? undefined : records.inARow();
         const found: EntryWithText[] = [];
-        let id = from;
         const until = performance.now() + SLICE_MS;
-        for (
-          ;
-          id <= graph.entryCount && found.length < ENTRIES_AT_ONCE && performance.now() < until;
-          id++
-        ) {
-          if (filter.state && graph.state(id) !== filter.state) continue;
-          if (filter.kind && graph.kind(id) !== filter.kind) continue;
-          found.push(readEntry(state, id, { withText: true, read }));
+        let id = Math.min(next, newestFirst ? graph.entryCount : next);
+        for (; id >= 1 && id <= graph.entryCount && found.length < atOnce; id += step) {
+          if (performance.now() > until) break;
+          if (wantedState && graph.state(id) !== wantedState) continue;
+          if (kind && graph.kind(id) !== kind) continue;
+          found.push(readEntry(state, id, { withText: true, ...(read && { read }) }));
         }
-        return { found, next: id, isEnd: id > graph.entryCount };
+        return { found, next: id, isEnd: id < 1 || id > graph.entryCount };
       });
       yield* part.found;
       if (part.isEnd) return;
-      from = part.next;
+      next = part.next;
       await tick();
     }
   }

@@ -2,6 +2,7 @@
 
 export type {
   Agent,
+  EntryFilter,
   LongOptions,
   LotFilter,
   LotOptions,

@@ -14,8 +14,9 @@ export class Session {
   #sinceBase = new Set<EntryId>();
 
   /** Made by Agent.session. */
-  constructor(agent: Agent) {
+  constructor(agent: Agent, seen: Iterable<EntryId> = []) {
     this.#agent = agent;
+    this.see(seen);
   }
 
   /** What the session has seen so far, ascending. */

@@ -543,6 +543,18 @@ export class Renderer {
       .join("\n\n");
   }
 
+  /** Lines that go and come in a file: for someone who is to agree. */
+  change({ file, before, after }: { file: string; before: string | null; after: string }): string {
+    const old = (before ?? "").split("\n");
+    const lines = after.trimEnd().split("\n");
+    const gone = old.filter((line) => line.trim() !== "" && !lines.includes(line));
+    const shown = lines.map((line) =>
+      old.includes(line) ? `  ${line}` : this.style.chalk.green(`+ ${line}`),
+    );
+    const removed = gone.map((line) => this.style.chalk.red(`- ${line}`));
+    return [this.style.chalk.bold(plain(file)), ...removed, ...shown].join("\n");
+  }
+
   exported({ records, bytes, file }: { records: number; bytes: number; file: string }): string {
     return `${plural(records, "record")} written to ${plain(file)} (${bytesInWords(bytes)}).`;
   }

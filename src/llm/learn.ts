@@ -1,6 +1,7 @@
 // Lots to memories: a model reads, and says where each memory came from; the engine has the last word.
 
 import type { Agent, EntryId, NewMemory } from "../index.ts";
+import { contentWords, sharedWords } from "../words.ts";
 import type { AskOptions, Model } from "./client.ts";
 import {
   Learned,
@@ -9,7 +10,6 @@ import {
   mendPrompt,
   type SourceInPrompt,
 } from "./prompts.ts";
-import { contentWords } from "./reader.ts";
 
 /** What a model proposes to remember, with its legs as the engine takes them; nothing is written yet. */
 export interface Proposal {
@@ -136,9 +136,7 @@ export async function fittingMemories(
   for await (const { id, text } of agent.entries({ state: "alive", kind: "memory" })) {
     if (text === null) continue;
     all++;
-    let score = 0;
-    for (const word of contentWords(text)) if (wanted.has(word)) score++;
-    scored.push({ id, text, score });
+    scored.push({ id, text, score: sharedWords(wanted, contentWords(text)) });
   }
   // The best fit first; of equal ones the newest.
   scored.sort((a, b) => b.score - a.score || b.id - a.id);

@@ -1,6 +1,8 @@
 // A small extractive reader: rules for plain English, no language model. It restates what sources say, applies "When …, …"
 // instructions, and answers a question from the memories that fit it. It knows no scenario: other words, other answers.
 
+import { contentWords, sharedWords as shared } from "../words.ts";
+
 export interface Source {
   id: string;
   label: string;
@@ -16,37 +18,6 @@ export interface Derived {
   text: string;
   /** Sets of ids. */
   from: string[][];
-}
-
-const STOP_WORDS = new Set(
-  `a about after all also am an and any are as at be been before being but by can could did do does doing for from get given
-  had has have he her here him his how i if in into is it its just let may me might more most my need no not of on once one
-  only or our out over own please same shall she should so some such than that the their them then there these they this
-  those to today tomorrow too under until up us use very was we were what when where which while who whom why will with
-  would you your user agent`.split(/\s+/),
-);
-
-/** Endings that English words lose without meaning something else, longest first. */
-const ENDINGS = ["ingly", "edly", "ing", "ies", "ied", "ed", "es", "er", "ly", "s", "y", "e"];
-
-function stem(word: string): string {
-  for (const ending of ENDINGS) {
-    if (word.length - ending.length >= 3 && word.endsWith(ending))
-      return word.slice(0, -ending.length);
-  }
-  return word;
-}
-
-/** The words that carry meaning, each by its stem. */
-export function contentWords(text: string): Set<string> {
-  const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
-  return new Set(words.filter((word) => !STOP_WORDS.has(word)).map(stem));
-}
-
-function shared(a: Set<string>, b: Set<string>): number {
-  let count = 0;
-  for (const word of a) if (b.has(word)) count++;
-  return count;
 }
 
 /** Sentences, without bullets and white space around them. */

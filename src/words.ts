@@ -1,0 +1,44 @@
+// The words of a text that carry meaning: for finding by word overlap, in a scan.
+
+const STOP_WORDS = new Set(
+  `a about after all also am an and any are as at be been before being but by can could did do does doing for from get given
+  had has have he her here him his how i if in into is it its just let may me might more most my need no not of on once one
+  only or our out over own please same shall she should so some such than that the their them then there these they this
+  those to today tomorrow too under until up us use very was we were what when where which while who whom why will with
+  would you your user agent`.split(/\s+/),
+);
+
+/** Endings that English words lose without meaning something else, longest first. */
+const ENDINGS = ["ingly", "edly", "ing", "ies", "ied", "ed", "es", "er", "ly", "s", "y", "e"];
+
+function stem(word: string): string {
+  for (const ending of ENDINGS) {
+    if (word.length - ending.length >= 3 && word.endsWith(ending))
+      return word.slice(0, -ending.length);
+  }
+  return word;
+}
+
+/** The words that carry meaning, each by its stem. */
+export function contentWords(text: string): Set<string> {
+  const words = text.toLowerCase().match(/[\p{L}\p{M}\p{N}]+/gu) ?? [];
+  return new Set(words.filter((word) => !STOP_WORDS.has(word)).flatMap(split));
+}
+
+/** Scripts that put no spaces between words: there, each two letters in a row count as a word. */
+const UNSPACED =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}]/u;
+
+function split(word: string): string[] {
+  if (!UNSPACED.test(word)) return [stem(word)];
+  const letters = [...word];
+  if (letters.length < 2) return letters;
+  return letters.slice(1).map((letter, i) => `${letters[i]}${letter}`);
+}
+
+/** How many words two texts have in common. */
+export function sharedWords(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
+  let count = 0;
+  for (const word of a) if (b.has(word)) count++;
+  return count;
+}
