@@ -7,5 +7,6 @@ export default defineConfig({
     testTimeout: 120_000,
     disableConsoleIntercept: true,
     pool: "forks",
+    maxWorkers: 2,
   },
 });

@@ -30,7 +30,9 @@ export default class Corroborate extends CheeseCommand {
     const id = parseId(args.memory);
     const leg = parseLeg(flags.from);
     const agent = await this.openAgent(flags, args.agent);
+    const before = await agent.get(id);
     const legs = await agent.corroborate(id, leg);
-    return this.show({ id, legs }, (render, result) => render.corroborated(result));
+    const isNew = legs.length > before.legs.length;
+    return this.show({ id, legs }, (render, result) => render.corroborated(result, isNew));
   }
 }

@@ -89,7 +89,11 @@ function readScenario(file: string): string {
     throw new CheeseError(
       "BAD_INPUT",
       `cannot read the scenario ${file}${code === "ENOENT" ? ": there is no such file" : ""}`,
-      { cause, file },
+      {
+        cause,
+        file,
+        hint: "Name a file, or one of those that come with cheesedb: weather, address, payment.",
+      },
     );
   }
 }

@@ -59,7 +59,11 @@ export default class Export extends CheeseCommand {
       throw new CheeseError(
         code === "EEXIST" ? "USAGE" : "DISK",
         `cannot write ${file}: ${code === "EEXIST" ? "it exists already" : code}`,
-        { cause, file },
+        {
+          cause,
+          file,
+          ...(code === "EEXIST" && { hint: "Choose another file, or remove this one first." }),
+        },
       );
     }
     return this.show({ records, bytes, file }, (render, result) => render.exported(result));

@@ -1,6 +1,6 @@
 import { createReadStream } from "node:fs";
 import { agentArg, anArg, CheeseCommand } from "../src/cli/command.ts";
-import { CheeseError } from "../src/index.ts";
+import { CheeseError, hasCode } from "../src/index.ts";
 
 export default class Import extends CheeseCommand {
   static override summary = "Write an export's records into an agent.";
@@ -32,11 +32,19 @@ export default class Import extends CheeseCommand {
       });
       return this.show(report, (render, result) => render.imported(result));
     } catch (cause) {
-      const { code, path } = cause as NodeJS.ErrnoException;
-      if (cause instanceof CheeseError || path === undefined) throw cause;
-      throw new CheeseError("USAGE", `cannot read ${args.file}: ${code}`, {
+      if (hasCode(cause, "CANCELLED"))
+        throw new CheeseError("CANCELLED", "interrupted", {
+          cause,
+          hint: "What was written stays: a beginning of the file.",
+        });
+      const { code, syscall } = cause as NodeJS.ErrnoException;
+      if (cause instanceof CheeseError || syscall === undefined) throw cause;
+      const why =
+        code === "ENOENT" ? "there is no such file" : code === "EISDIR" ? "it is a folder" : code;
+      throw new CheeseError("USAGE", `cannot read ${args.file}: ${why}`, {
         cause,
         file: args.file,
+        hint: "Name an export, or - for standard input.",
       });
     }
   }

@@ -34,14 +34,16 @@ export default class Learn extends CheeseCommand {
   async run() {
     const { args, flags } = await this.parse(Learn);
     const ids = ((args.lot ?? []) as unknown as string[]).map((id) => parseId(id));
-    if (flags.new === ids.length > 0)
+    if (Boolean(flags.new) === ids.length > 0)
       throw new CheeseError(
         "USAGE",
         flags.new ? "name lots or take --new, not both" : "no lot is named",
         { hint: "learn AGENT LOT…, or learn AGENT --new." },
       );
     if (!flags.yes && !this.isInteractive)
-      throw new CheeseError("USAGE", "learning wants --yes where there is no terminal to ask on");
+      throw new CheeseError("USAGE", "learning wants --yes where there is no terminal to ask on", {
+        hint: "Add --yes to write what the model proposes.",
+      });
     const agent = await this.openAgent(flags, args.agent);
     const sources = await readLots(agent, flags.new ? await newLots(agent) : ids);
     if (sources.length === 0)

@@ -7,6 +7,7 @@ import {
   CheeseError,
   type Disposal,
   type EntryId,
+  hasCode,
   type Mode,
   type Outcome,
   type Plan,
@@ -141,8 +142,13 @@ async function nameEntries(
   ].flat();
   const named = new Map<EntryId, Named>();
   for (const id of ids) {
-    const { kind, label, text } = await agent.show(id);
-    named.set(id, { kind, label, text });
+    // A damaged text cannot be shown, and can be recalled all the same.
+    try {
+      const { kind, label, text } = await agent.show(id);
+      named.set(id, { kind, label, text });
+    } catch (error) {
+      if (!hasCode(error, "CORRUPT")) throw error;
+    }
   }
   return named;
 }

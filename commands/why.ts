@@ -1,6 +1,6 @@
 import { Flags } from "@oclif/core";
 import { agentArg, anArg, CheeseCommand } from "../src/cli/command.ts";
-import { parseId } from "../src/cli/input.ts";
+import { parseDepth, parseId } from "../src/cli/input.ts";
 
 /** A tree deeper than this is no longer read by anyone; --depth goes on. */
 const DEPTH_FOR_PEOPLE = 16;
@@ -26,7 +26,7 @@ export default class Why extends CheeseCommand {
         ? this.jsonEnabled()
           ? undefined
           : DEPTH_FOR_PEOPLE
-        : parseId(flags.depth, "--depth takes a whole number.");
+        : parseDepth(flags.depth);
     const agent = await this.openAgent(flags, args.agent);
     return this.show(await agent.why(id, { depth }), (render, result) => render.why(result));
   }

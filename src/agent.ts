@@ -658,7 +658,12 @@ export class Agent {
 // ----- deciding on additions -----
 
 function lotAdder({ label, text, uri, seen }: NewLot): (transaction: Transaction) => EntryId {
-  const labelBytes = checkText(label, LIMITS.labelBytes, "the label");
+  const labelBytes = checkText(
+    label,
+    LIMITS.labelBytes,
+    "the label",
+    "A label is a short category, like user_message or web_page.",
+  );
   if (labelBytes === 0) throw new CheeseError("USAGE", "a lot needs a label");
   checkText(text, LIMITS.textBytes, "the text");
   if (uri !== undefined && uri !== null) checkText(uri, LIMITS.uriBytes, "the uri");

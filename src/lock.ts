@@ -74,7 +74,9 @@ export class Lock {
           ? "it is not writable"
           : code === SQLITE.notADatabase
             ? "it is not empty"
-            : (cause as Error).message;
+            : code === SQLITE.cannotOpen
+              ? "it cannot be opened for writing"
+              : (cause as Error).message;
       throw new CheeseError("DISK", `cannot lock ${this.path}: ${why}`, { cause, file: this.path });
     }
     this.#opened ??= this.#disk.stat(this.path);

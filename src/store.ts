@@ -142,7 +142,10 @@ export class Store {
     const folder = resolve(path);
     const stat = disk.stat(folder);
     if (stat && stat.type !== "folder") {
-      const what = stat.type === "link" ? "a symbolic link" : `a ${stat.type}, not a folder`;
+      const what =
+        stat.type === "link"
+          ? "a symbolic link"
+          : `${stat.type === "file" ? "a file" : "a device, pipe or socket"}, not a folder`;
       const hint =
         stat.type === "link"
           ? "Give the folder that it points to."
@@ -292,8 +295,8 @@ export class Store {
   async lookAtLocks(): Promise<{ held: string[]; failed: string[] }> {
     const held: string[] = [];
     const failed: string[] = [];
-    for (const { name, id } of this.#agentFiles()) {
-      const lock = this.#lockOf(id);
+    const locks = this.#agentFiles().map(({ name, id }) => ({ name, lock: this.#lockOf(id) }));
+    for (const { name, lock } of [{ name: "(the store)", lock: this.#storeLock() }, ...locks]) {
       try {
         if (!lock.tryTake()) held.push(name);
       } catch (error) {

@@ -34,7 +34,14 @@ function firstBadByte(bytes: Uint8Array): number {
       invalid = middle;
     }
   }
-  return Math.min(valid, bytes.length);
+  // A sequence that was begun and is not ended well is wrong from its first byte.
+  for (let at = Math.min(valid, bytes.length); at > 0; at--) {
+    try {
+      new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes.subarray(0, at));
+      return at;
+    } catch {}
+  }
+  return 0;
 }
 
 /**
@@ -42,7 +49,7 @@ function firstBadByte(bytes: Uint8Array): number {
  *
  * @throws CheeseError NOT_UTF8 for half a surrogate pair, TOO_LARGE over the limit
  */
-export function checkText(text: string, bytesMax: number, what: string): number {
+export function checkText(text: string, bytesMax: number, what: string, hint?: string): number {
   if (typeof text !== "string") throw new TypeError(`${what} is a string, got ${typeof text}`);
   if (!text.isWellFormed()) {
     throw new CheeseError(
@@ -55,6 +62,7 @@ export function checkText(text: string, bytesMax: number, what: string): number 
     throw new CheeseError(
       "TOO_LARGE",
       `${what} has ${bytes} bytes; at most ${bytesMax} are allowed`,
+      { hint },
     );
   return bytes;
 }

@@ -83,10 +83,15 @@ export async function verifyAgent(
 function toError(problems: Problem[], name: string): CheeseError {
   const first = problems[0] as Problem;
   const more = problems.length > 1 ? `, and ${problems.length - 1} more` : "";
-  return new CheeseError(first.code, `agent "${name}": ${first.message}${more}`, {
-    ...first,
+  const { file, offset, entry } = first;
+  const where =
+    file === undefined ? "" : ` (${file}${offset === undefined ? "" : `, byte ${offset}`})`;
+  return new CheeseError(first.code, `agent "${name}": ${first.message}${where}${more}`, {
+    file,
+    offset,
+    entry,
     problems,
-  } as ErrorFacts);
+  });
 }
 
 /** How an entry's area was found. */

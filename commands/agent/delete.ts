@@ -22,6 +22,7 @@ export default class AgentDelete extends CheeseCommand {
         throw new CheeseError(
           "USAGE",
           "deleting an agent wants --yes where there is no terminal to ask on",
+          { hint: "Add --yes to delete it with everything that it knows." },
         );
       }
       await this.confirm(`Delete agent "${args.name}" and everything that it knows?`);

@@ -7,7 +7,7 @@ import { type Agent, CheeseError, codes, Store, type StoreOptions } from "../ind
 import type { ChooseOptions, ChosenModel } from "../llm/choose.ts";
 import { Progress, startSpinner } from "./progress.ts";
 import { Renderer } from "./render.ts";
-import { Style } from "./style.ts";
+import { plain, Style } from "./style.ts";
 
 const TOKEN_FORM = /cheese_[A-Za-z0-9_-]{16,}/g;
 
@@ -47,6 +47,7 @@ export abstract class CheeseCommand extends Command {
   /** Aborted by the first Ctrl-C. */
   readonly #interrupt = new AbortController();
   #agents: Agent[] = [];
+  #isTold = false;
   #progress: Progress | null = null;
   #stopSpinner: (() => void) | null = null;
 
@@ -60,7 +61,10 @@ export abstract class CheeseCommand extends Command {
       if (this.#interrupt.signal.aborted) process.exit(codes.CANCELLED.exit);
       this.#interrupt.abort(new CheeseError("CANCELLED", "interrupted"));
       // What is under way comes to its end; if that takes long, a second Ctrl-C ends it at once.
-      setTimeout(() => process.exit(codes.CANCELLED.exit), 500).unref();
+      setTimeout(async () => {
+        if (!this.#isTold) await this.catch(this.#interrupt.signal.reason);
+        process.exit(codes.CANCELLED.exit);
+      }, 500).unref();
     };
     process.on("SIGINT", stop);
     process.on("SIGTERM", stop);
@@ -135,7 +139,7 @@ export abstract class CheeseCommand extends Command {
   /** Says something beside the result. */
   protected note(text: string) {
     this.#progress?.end();
-    process.stderr.write(`${this.renderError.style.dim(text)}\n`);
+    process.stderr.write(`${this.renderError.style.dim(plain(text))}\n`);
   }
 
   /** A bar on standard error, once the work has taken a second. */
@@ -198,14 +202,20 @@ export abstract class CheeseCommand extends Command {
     this.#progress?.end();
     this.#stopSpinner?.();
     if (error.code === "EEXIT") throw error;
+    this.#isTold = true;
     const failure = toFailure(error);
     process.exitCode = codes[failure.code].exit;
     if (this.jsonEnabled()) {
-      this.logJson(this.toErrorJson(failure));
+      process.stdout.write(masked(toJson(this.toErrorJson(failure))));
     } else {
-      process.stderr.write(this.renderError.failure(failure));
-      if (process.env.DEBUG) process.stderr.write(`${error.stack}\n`);
+      process.stderr.write(masked(this.renderError.failure(failure)));
     }
+    if (process.env.DEBUG) process.stderr.write(masked(`${error.stack}\n`));
+  }
+
+  /** The stock form takes a string apart with a regular expression, which a text of 16 MiB does not survive. */
+  override logJson(json: unknown) {
+    process.stdout.write(toJson(json));
   }
 
   override async finally(error: Error | undefined) {
@@ -238,30 +248,49 @@ export abstract class CheeseCommand extends Command {
         .filter((fact) => failure[fact] !== undefined)
         .map((fact) => [fact, failure[fact]]),
     );
-    return { error: { code, message: masked(message), hint: masked(hint), ...facts } };
+    return { error: { code, message, hint, ...facts } };
   }
 }
 
+/** DEL and C1 controls too: JSON may escape what it need not. */
+export function toJson(json: unknown): string {
+  return `${JSON.stringify(json, null, 2)}\n`.replace(
+    /[\u007f-\u009f]/g,
+    (c) => `\\u00${c.charCodeAt(0).toString(16)}`,
+  );
+}
+
 /** A message may quote an argument, and an argument may be a token. */
-function masked(text: string): string {
+export function masked(text: string): string {
   return text.replace(TOKEN_FORM, "cheese_…");
 }
 
 interface OclifError extends Error {
   oclif?: { exit?: number };
-  /** Of the parser: the arguments that are missing. */
-  args?: { name: string }[];
+  /** Of the parser: the arguments that are missing, or the words that are too many. */
+  args?: ({ name: string } | string)[];
+}
+
+/** What the parser says, in our words and on one line. */
+function usageMessage({ args, message }: OclifError): string {
+  const missing = args?.flatMap((arg) => (typeof arg === "string" ? [] : [arg.name.toUpperCase()]));
+  if (missing?.length) return `missing: ${missing.join(", ")}`;
+  if (args?.length) return `too many arguments: ${args.join(" ")}`;
+  const flag = /Missing required flag (\S+)/.exec(message)?.[1];
+  if (flag) return `missing: --${flag}`;
+  const [, one, other] =
+    /(--\S+?)(?:=\S+)? cannot also be provided when using (--\S+)/.exec(message) ?? [];
+  if (one) return `${one} and ${other} cannot both be given`;
+  const command = /^command (\S+) not found/i.exec(message)?.[1];
+  if (command) return `there is no command "${command.replaceAll(":", " ")}"`;
+  return message.replace(/\nSee more help with --help$/, "").replaceAll("\n", " ");
 }
 
 /** Any error as one of ours. */
 export function toFailure(error: OclifError): CheeseError {
   if (error instanceof CheeseError) return error;
   if (error.oclif?.exit !== undefined) {
-    const missing = error.args?.map(({ name }) => name.toUpperCase());
-    const message = missing
-      ? `missing: ${missing.join(", ")}`
-      : error.message.replace(/\nSee more help with --help$/, "").replaceAll("\n", " ");
-    return new CheeseError("USAGE", masked(message), {
+    return new CheeseError("USAGE", usageMessage(error), {
       hint: "Add --help to see how the command is used.",
       cause: error,
     });

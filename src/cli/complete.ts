@@ -33,7 +33,7 @@ export async function complete(config: Config, words: string[]): Promise<string[
     if (typed.startsWith("-")) candidates = Object.keys(flags).map((flag) => `--${flag}`);
     else if (
       rest.at(-1) === "--agent" ||
-      (!takesValue(rest.at(-1)) && argument?.match(/^(AGENT|NAME)$/) && command[1] !== "create")
+      (!takesValue(rest.at(-1)) && argument?.match(/^(AGENT|NAME)$/i) && command[1] !== "create")
     )
       candidates = await agentNames(before);
     else if (command[0] === "completion" && place === 0) candidates = [...SHELLS];

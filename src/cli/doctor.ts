@@ -27,7 +27,14 @@ export async function examine(
     try {
       checks.push({ name, ...(await look()) });
     } catch (error) {
-      const hint = error instanceof CheeseError ? error.hint : "Report this.";
+      const { code } = error as NodeJS.ErrnoException;
+      const isDisk = ["EROFS", "EPERM", "EACCES", "ENOSPC", "EDQUOT", "EIO"].includes(code ?? "");
+      const hint =
+        error instanceof CheeseError
+          ? error.hint
+          : isDisk
+            ? "Make the folder writable: what is there can still be read."
+            : "Report this.";
       checks.push({ name, ok: false, detail: (error as Error).message, hint });
     }
   };

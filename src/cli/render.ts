@@ -26,6 +26,7 @@ import type {
 import {
   bytesInWords,
   cut,
+  eitherOf,
   ids,
   pad,
   plain,
@@ -70,7 +71,9 @@ export class Renderer {
       `  ${this.style.chalk.bold(token)}`,
       "",
       "This is its token, shown this once. It is also kept in the store, for the commands on this machine.",
-      this.style.next(`cheesedb lot ${quoted(name)} user_message "I live in Pune"`),
+      this.style.next(
+        `cheesedb lot ${name.startsWith("-") ? "-- " : ""}${quoted(name)} user_message "I live in Pune"`,
+      ),
     ].join("\n");
   }
 
@@ -82,7 +85,7 @@ export class Renderer {
       damaged
         ? this.style.chalk.red(`damaged (${damaged.code})`)
         : `${plural(lots, "lot")}, ${plural(memories, "memory")}`,
-      damaged ? "" : `${alive} alive`,
+      damaged ? "" : `${alive.toLocaleString("en-US")} alive`,
       bytesInWords(bytes),
       this.style.dim(created.slice(0, 10)),
     ]);
@@ -103,8 +106,10 @@ export class Renderer {
     return `Added memory ${this.style.id(id)} ${this.style.legs(legs)}`;
   }
 
-  corroborated({ id, legs }: { id: EntryId; legs: EntryId[][] }): string {
-    return `Memory ${this.style.id(id)} now stands on ${legs.map(ids).join(" or ")}`;
+  corroborated({ id, legs }: { id: EntryId; legs: EntryId[][] }, isNew: boolean): string {
+    return isNew
+      ? `Memory ${this.style.id(id)} now stands on ${eitherOf(legs)}`
+      : `Memory ${this.style.id(id)} stands on ${eitherOf(legs)} already: nothing was changed.`;
   }
 
   // ----- looking -----
@@ -112,12 +117,12 @@ export class Renderer {
   list({ lots, memories }: { lots: EntryWithText[]; memories: EntryWithText[] }): string {
     const parts: string[] = [];
     const idColumns =
-      String(Math.max(0, ...lots.map(({ id }) => id), ...memories.map(({ id }) => id))).length + 2;
+      String([...lots, ...memories].reduce((most, { id }) => Math.max(most, id), 0)).length + 2;
     const idOf = (id: EntryId) => this.style.chalk.bold(pad(`[${id}]`, idColumns));
     if (lots.length > 0) {
       const labelColumns = Math.min(
         24,
-        Math.max(...lots.map(({ label }) => width(plain(label ?? "")))),
+        lots.reduce((most, { label }) => Math.max(most, width(plain(label ?? ""))), 0),
       );
       parts.push(this.style.chalk.underline("Lots"));
       for (const { id, label, text, uri, state, erased } of lots) {
@@ -138,7 +143,10 @@ export class Renderer {
       );
       const textColumns = Math.min(
         60,
-        Math.max(...memories.map(({ text }) => width(text === null ? "(erased)" : plain(text)))),
+        memories.reduce(
+          (most, { text }) => Math.max(most, width(text === null ? "(erased)" : plain(text))),
+          0,
+        ),
       );
       for (const [i, { id, text, legs, state, erased }] of memories.entries()) {
         const shown = texts[i] as string;
@@ -277,7 +285,7 @@ export class Renderer {
   }
 
   #record(record: HistoryRecord, numberColumns: number): string {
-    const head = `${String(record.record).padStart(numberColumns)}  ${this.style.dim(record.time.replace("T", " ").slice(0, 19))}  `;
+    const head = `${String(record.record).padStart(numberColumns)}  ${this.style.dim(`${record.time.replace("T", " ").slice(0, 19)}Z`)}  `;
     const room = this.style.columns - numberColumns - 50;
     switch (record.kind) {
       case "lot":
@@ -419,15 +427,10 @@ export class Renderer {
 
   // ----- chores -----
 
-  found({
-    text,
-    count,
-    matches,
-    filesScanned,
-    bytesScanned,
-    unsearched,
-    unerased,
-  }: FindReport): string {
+  found(
+    { text, count, matches, filesScanned, bytesScanned, unsearched, unerased }: FindReport,
+    agent?: string,
+  ): string {
     const lines = matches.map(
       ({ file, offset, excerpt }) =>
         `${this.style.chalk.magenta(plain(file))}${this.style.dim(":")}${offset}${this.style.dim(":")} ${plain(excerpt)}`,
@@ -439,7 +442,7 @@ export class Renderer {
     );
     lines.push(
       count === 0
-        ? `"${cut(plain(text), 60)}" stands nowhere in the store. ${searched}`
+        ? `"${cut(plain(text), 60)}" stands nowhere in ${agent === undefined ? "the store" : `the files of "${plain(agent)}"`}. ${searched}`
         : `${plural(count, "place")}. ${searched}`,
     );
     for (const name of unsearched) lines.push(this.style.chalk.red(`Not searched: ${plain(name)}`));

@@ -3,8 +3,8 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Config, run } from "@oclif/core";
-import { CheeseError, codes } from "../index.ts";
-import { toFailure } from "./command.ts";
+import { CheeseError, codes, decodeUtf8 } from "../index.ts";
+import { masked, toFailure, toJson } from "./command.ts";
 import { complete } from "./complete.ts";
 import { Renderer } from "./render.ts";
 import { Style } from "./style.ts";
@@ -16,11 +16,22 @@ import { Style } from "./style.ts";
 export async function start(argv: string[], bin: string, commands?: string) {
   // A reader that has had enough (`| head`) ends us quietly; a dead standard error must not end in a loop.
   for (const stream of [process.stdout, process.stderr]) {
+    // oclif throws what it meets here.
+    stream.removeAllListeners("error");
     stream.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "EPIPE") process.exit(0);
-      throw error;
+      fail(
+        new CheeseError("DISK", `cannot write the output: ${error.code}`, {
+          cause: error,
+          hint: "What the command did, it did.",
+        }),
+        false,
+      );
+      process.exit(codes.DISK.exit);
     });
   }
+  takeToken(argv);
+  takeToken(process.argv);
   const root = fileURLToPath(new URL("..", bin));
   try {
     const pjson = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
@@ -32,12 +43,37 @@ export async function start(argv: string[], bin: string, commands?: string) {
       );
       return;
     }
+    requireUtf8(argv);
     requireCommand(config, argv);
     // `help lot` is `lot --help`.
     await run(argv[0] === "help" ? [...argv.slice(1), "--help"] : argv, config);
   } catch (error) {
     fail(error as Error, argv.includes("--json"));
   }
+}
+
+/** Node repairs arguments that are not UTF-8, and tells nobody; the kernel still has them as they were. */
+function requireUtf8(argv: string[]) {
+  if (!argv.some((word) => word.includes("\ufffd"))) return;
+  let raw: Buffer;
+  try {
+    raw = readFileSync("/proc/self/cmdline");
+  } catch {
+    return;
+  }
+  decodeUtf8(raw, "an argument");
+}
+
+/** Into the environment, where nothing that repeats the arguments finds it. */
+function takeToken(argv: string[]) {
+  const end = argv.indexOf("--");
+  const at = argv.findIndex((word, i) => (end === -1 || i < end) && /^--token(=|$)/.test(word));
+  if (at === -1) return;
+  const word = argv[at] as string;
+  const token = word.includes("=") ? word.slice("--token=".length) : argv[at + 1];
+  if (token === undefined) return;
+  argv.splice(at, word.includes("=") ? 1 : 2);
+  if (token !== "") process.env.CHEESEDB_TOKEN = token;
 }
 
 /** @throws CheeseError USAGE with the nearest name, when the first word names no command and no topic */
@@ -79,9 +115,9 @@ function fail(error: Error & { code?: string; oclif?: { exit?: number } }, isJso
   const { code, message, hint } = failure;
   process.exitCode = codes[code].exit;
   if (isJson) {
-    process.stdout.write(`${JSON.stringify({ error: { code, message, hint } }, null, 2)}\n`);
+    process.stdout.write(masked(toJson({ error: { code, message, hint } })));
   } else {
-    process.stderr.write(new Renderer(new Style(process.stderr)).failure(failure));
+    process.stderr.write(masked(new Renderer(new Style(process.stderr)).failure(failure)));
   }
-  if (process.env.DEBUG) process.stderr.write(`${error.stack}\n`);
+  if (process.env.DEBUG) process.stderr.write(masked(`${error.stack}\n`));
 }

@@ -73,6 +73,9 @@ export function bytesInWords(bytes: number): string {
 }
 
 export const ids = (list: readonly EntryId[]) => list.map((id) => `[${id}]`).join(" and ");
+/** Legs, as in "[1] or ([2] and [3])". */
+export const eitherOf = (legs: readonly (readonly EntryId[])[], or = " or ") =>
+  legs.map((leg) => (legs.length > 1 && leg.length > 1 ? `(${ids(leg)})` : ids(leg))).join(or);
 const TEXT_COLUMNS_MIN = 20;
 const PROSE_COLUMNS = 78;
 
@@ -86,7 +89,7 @@ export class Style {
     const isColored = !env.NO_COLOR && (isForced || Boolean(stream.isTTY && env.TERM !== "dumb"));
     this.chalk = new Chalk({ level: isColored ? 1 : 0 });
     // What goes to a file or a pipe is whole.
-    this.columns = stream.isTTY ? (stream.columns ?? 80) : Number.POSITIVE_INFINITY;
+    this.columns = stream.isTTY ? stream.columns || 80 : Number.POSITIVE_INFINITY;
   }
 
   dim(text: string): string {
@@ -112,7 +115,7 @@ export class Style {
 
   legs(legs: readonly (readonly EntryId[])[]): string {
     if (legs.length === 0) return "";
-    return `${this.chalk.dim("←")} ${legs.map(ids).join(this.chalk.dim(" or "))}`;
+    return `${this.chalk.dim("←")} ${eitherOf(legs, this.chalk.dim(" or "))}`;
   }
 
   text(text: string | null, columns = Number.POSITIVE_INFINITY): string {
@@ -168,6 +171,7 @@ function unstyled(text: string): string {
 }
 
 /** A name as a shell takes it. */
-export function quoted(name: string): string {
+export function quoted(text: string): string {
+  const name = plain(text);
   return /^[\w.@%+:,-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
 }
