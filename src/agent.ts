@@ -158,7 +158,7 @@ export class Agent {
    * @throws CheeseError as addLot, with `item` the index of the first that is refused
    */
   async addLots(lots: Iterable<NewLot>, options: LongOptions = {}): Promise<EntryId[]> {
-    const items = [...lots];
+    const items = Array.from(lots, (lot) => ({ ...lot, seen: copied(lot.seen) }));
     const adders = items.map((lot, item) => atItem(item, () => lotAdder(lot)));
     await this.#read(({ graph }) => {
       for (const [item, lot] of items.entries()) atItem(item, () => toSeenSet(graph, lot.seen));
@@ -188,7 +188,7 @@ export class Agent {
    *   recalled a parent in the middle
    */
   async rememberAll(memories: Iterable<NewMemory>, options: LongOptions = {}): Promise<EntryId[]> {
-    const items = [...memories];
+    const items = Array.from(memories, copiedMemory);
     const refusals = await this.refusals(items);
     const refused = refusals.find((refusal) => refusal !== null);
     if (refused) throw refused;
@@ -210,7 +210,7 @@ export class Agent {
    * @throws TypeError when an item is not of the form of a memory
    */
   async refusals(memories: Iterable<NewMemory>): Promise<(CheeseError | null)[]> {
-    const items = [...memories];
+    const items = Array.from(memories, copiedMemory);
     const forms = items.map(({ text, legs }, item) =>
       refusalOf(item, () => {
         checkText(text, LIMITS.textBytes, "the text");
@@ -303,7 +303,7 @@ export class Agent {
     for (let from = 0; from < adders.length; from += LIMITS.batchRecords) {
       signal?.throwIfAborted();
       const part = adders.slice(from, from + LIMITS.batchRecords);
-      const results = await Promise.allSettled(part.map((add) => this.#write(add)));
+      const results = await Promise.allSettled(inTurn(part).map((add) => this.#write(add)));
       for (const [i, result] of results.entries()) {
         if (result.status === "rejected") {
           const { reason } = result;
@@ -425,7 +425,7 @@ export class Agent {
         text: _text,
         uri: _uri,
         ...entry
-      } = readEntry(state, requireEntry(state.graph, id), { withText: false });
+      } = readEntry(state, requireEntry(state.graph, id), { withText: false, withSeen: true });
       return entry;
     });
   }
@@ -440,7 +440,7 @@ export class Agent {
   /** An entry whole: text, legs and whether each holds, and what was built on it. @throws CheeseError NO_ENTRY, CORRUPT */
   async show(id: EntryId): Promise<EntryWhole> {
     return this.#read((state) => ({
-      ...readEntry(state, requireEntry(state.graph, id), { withText: true }),
+      ...readEntry(state, requireEntry(state.graph, id), { withText: true, withSeen: true }),
       builtOnThis: state.graph.builtOn(id),
     }));
   }
@@ -656,6 +656,39 @@ export class Agent {
 }
 
 // ----- deciding on additions -----
+
+/** What follows an item that is refused is refused too, so that what is written is a prefix. */
+function inTurn<T>(
+  adders: ((transaction: Transaction) => T)[],
+): ((transaction: Transaction) => T)[] {
+  let refused: unknown = null;
+  return adders.map((add) => (transaction) => {
+    if (refused) throw refused;
+    try {
+      return add(transaction);
+    } catch (error) {
+      refused = error;
+      throw error;
+    }
+  });
+}
+
+/** What was seen is gone through twice: to be checked, and to be written. */
+function copied(seen: Seen | undefined): Seen | undefined {
+  const isList = typeof seen === "object" && seen !== null && Symbol.iterator in seen;
+  return isList ? [...seen] : seen;
+}
+
+function copiedMemory(memory: NewMemory): NewMemory {
+  const { legs } = memory;
+  const isList = typeof legs === "object" && legs !== null && Symbol.iterator in legs;
+  const copy = isList ? Array.from(legs, (leg) => (isIterable(leg) ? [...leg] : leg)) : legs;
+  return { ...memory, legs: copy, seen: copied(memory.seen) };
+}
+
+function isIterable<T>(value: Iterable<T>): boolean {
+  return typeof value === "object" && value !== null && Symbol.iterator in value;
+}
 
 function lotAdder({ label, text, uri, seen }: NewLot): (transaction: Transaction) => EntryId {
   const labelBytes = checkText(

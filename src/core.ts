@@ -50,6 +50,8 @@ export interface Transaction {
 interface Write {
   run(transaction: Transaction): unknown;
   waitMs: number;
+  /** When the lock is no longer waited for, in milliseconds of performance.now. */
+  deadline?: number;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
@@ -57,10 +59,12 @@ interface Write {
 interface Task {
   task(state: AgentState): Promise<unknown>;
   waitMs: number;
+  deadline?: number;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
 
+const RETRY_MS_MAX = 25;
 const LAZIES_KEPT = 64;
 const ZEROED_AT_ONCE = 512;
 
@@ -117,7 +121,8 @@ export class AgentCore {
       Object.assign(this.opened, {
         replayed: state.replayed,
         fromSnapshot: state.fromSnapshot,
-        tornBytes: state.log.tail.tornBytes,
+        // A writer that finds them cuts them off, and says so then; here it may be a batch under way.
+        tornBytes: this.canWrite ? 0 : state.log.tail.tornBytes,
       });
       if (this.canWrite && this.#looksUnfinished(state) && this.#lockIsFree()) {
         this.#heldSince = performance.now();
@@ -305,6 +310,7 @@ export class AgentCore {
       return work.reject(
         this.#whyReadOnly ?? new CheeseError("READ_ONLY", "this store was opened for reading only"),
       );
+    work.deadline = performance.now() + work.waitMs;
     this.#queue.push(work);
     this.#running ??= this.#run();
   }
@@ -321,6 +327,7 @@ export class AgentCore {
           await pause(YIELD_MS);
         }
         await this.#hold();
+        if (this.#queue.length === 0) break;
         await this.#next();
       } catch (error) {
         this.#fail(error);
@@ -370,13 +377,32 @@ export class AgentCore {
       this.#lock.requireStill();
       return;
     }
-    await this.#alone(async () => {
-      if (!this.#lock.isHeld) {
-        this.#requireFolder();
-        await this.#lock.take(this.#queue[0]?.waitMs ?? 0);
-        this.#heldSince = performance.now();
-      }
-      await this.#recoverOrShut();
+    // Waiting is done between tries, so that it keeps nobody from reading.
+    for (let pauseMs = 1; this.#queue.length > 0; pauseMs = Math.min(pauseMs * 1.5, RETRY_MS_MAX)) {
+      if (await this.#alone(() => this.#tryHold())) return;
+      this.#refuseOverdue();
+      await pause(pauseMs * (0.5 + Math.random()));
+    }
+  }
+
+  async #tryHold(): Promise<boolean> {
+    if (!this.#lock.isHeld) {
+      this.#requireFolder();
+      if (!this.#lock.tryTake()) return false;
+      this.#heldSince = performance.now();
+    }
+    await this.#recoverOrShut();
+    return true;
+  }
+
+  /** Each piece of work waits as long as its caller said, whoever stands before it. */
+  #refuseOverdue() {
+    const now = performance.now();
+    this.#queue = this.#queue.filter(({ deadline = 0, waitMs, reject }) => {
+      if (now < deadline) return true;
+      const message = `another process is writing, and still was after ${waitMs / 1000} s`;
+      reject(new CheeseError("LOCKED", message));
+      return false;
     });
   }
 
@@ -410,6 +436,8 @@ export class AgentCore {
     let state = this.#state;
     if (!state || currentGeneration(disk, folder) !== state.log.generation)
       state = await this.#openState();
+    // Always: another process's compaction that died leaves copies of living texts, and no mark in the log.
+    removeLeftovers(disk, folder, state.log.generation);
     const before = state.log.end.record;
     if (!state.log.isCurrent()) state = await this.#catchUp();
     const isOwnEnd =

@@ -229,8 +229,18 @@ export class Log {
         if (found.what === "batch") return found;
       }
       if (found.what !== "seal") {
-        this.#judgeTail(window, found);
-        return null;
+        try {
+          this.#judgeTail(window, found);
+          return null;
+        } catch (error) {
+          // A writer may have gone on between two looks: what stands here now was whole before anything followed it.
+          const now = findAt(new FileWindow(window.file), agentId, segment, offset);
+          if (now.what === "nothing" || now.what === "broken") throw error;
+          this.#window = null;
+          if (now.what === "batch")
+            trusted = Math.max(trusted, now.header.firstRecord + now.header.count - 1);
+          continue;
+        }
       }
       this.#checkSeal(found, window);
       if (segment === this.#segmentCount) this.#segmentCount = this.#countSegments();
@@ -274,7 +284,8 @@ export class Log {
       seal.record !== record ||
       seal.entries !== entries ||
       seal.head !== head ||
-      window.size !== seal.at + SEAL_BYTES
+      // Zeros kept ahead may still stand behind it, where a crash came before they were cut off.
+      lastWritten(window, seal.at + SEAL_BYTES) > seal.at + SEAL_BYTES
     ) {
       throw corrupt(`the seal of ${window.file.path} does not fit what stands before it`, {
         file: window.file.path,
@@ -541,7 +552,8 @@ export class Log {
   /** Segment that holds an entry. */
   segmentOf(entry: number): number {
     let low = 1;
-    let high = this.#segmentCount;
+    // Not beyond the end: a segment that a crash left half begun holds nothing.
+    let high = this.end.segment;
     while (low < high) {
       const middle = (low + high + 1) >>> 1;
       if (this.segment(middle).before.entries < entry) low = middle;

@@ -291,11 +291,17 @@ function walkBelow(
   for (const origin of starts) visited[origin] = 1;
   for (const origin of starts) walk(origin);
   let walked = 0;
-  for (;;) {
+  const walkAll = () => {
     for (; walked < below.entries.length; walked++) walk(below.entries.at(walked));
-    if (!seen) break;
+  };
+  walkAll();
+  while (seen) {
     const before = below.entries.length;
-    seen.forEachWhoSaw(visited, (entry, what) => reach(entry, NO_LEG, what));
+    seen.forEachWhoSaw(visited, (entry, what) => {
+      reach(entry, NO_LEG, what);
+      // At once, so that those who saw what was built on it are found in the same round.
+      walkAll();
+    });
     if (below.entries.length === before) break;
   }
   for (const origin of starts) visited[origin] = 0;

@@ -48,7 +48,7 @@ export class Session {
   }
 
   async #write(write: (seen: SeenSince) => Promise<EntryId>): Promise<EntryId> {
-    const sent = this.#sinceBase;
+    const sent = new Set(this.#sinceBase);
     const id = await write({ base: this.#base, added: [...sent], all: [...this.#all] });
     // Writes are acknowledged in their order: what was sent with this one is on the disk behind the new base.
     this.#base = id;

@@ -526,7 +526,7 @@ export class Store {
     const access = this.readOnly ? "read" : "write";
     const stat = this.#disk.stat(this.#agentPath(id));
     const cores = sharedCores(this.#disk);
-    const key = `${access} ${stat?.device} ${stat?.inode}`;
+    const key = `${access} ${id} ${stat?.device} ${stat?.inode}`;
     let shared = cores.get(key);
     if (!shared || shared.core.isShut) {
       const core = new AgentCore({

@@ -40,7 +40,7 @@ export interface Entry {
   label: string | null;
   /** Only memories have legs. */
   legs: Leg[];
-  /** What stood in the writer's context, ascending; absent when nothing was recorded. */
+  /** What stood in the writer's context, ascending; absent when nothing was recorded, and from lists. */
   seen?: EntryId[];
   /** ISO 8601, UTC, to the millisecond. */
   time: string;

@@ -177,12 +177,12 @@ async function* linesOf(source: ImportSource): AsyncGenerator<string | Uint8Arra
     let from = 0;
     for (let at = piece.indexOf(10); at !== -1; at = piece.indexOf(10, from)) {
       yield rest.length === 0
-        ? piece.slice(from, at)
+        ? Buffer.from(piece.subarray(from, at))
         : Buffer.concat([...rest, piece.subarray(from, at)]);
       rest = [];
       from = at + 1;
     }
-    if (from < piece.length) rest.push(piece.slice(from));
+    if (from < piece.length) rest.push(Buffer.from(piece.subarray(from)));
   }
   if (rest.length > 0) yield Buffer.concat(rest);
 }
@@ -212,7 +212,7 @@ class Player {
       if (this.#hasHeader) throw wrong("a header stands in the middle of the file");
       if (fields.version !== EXPORT_VERSION)
         throw wrong(
-          `the file has version ${String(fields.version)}; this cheesedb knows ${EXPORT_VERSION}`,
+          `the file has version ${quoted(fields.version)}; this cheesedb knows ${EXPORT_VERSION}`,
         );
       this.#hasHeader = true;
       return;
@@ -239,7 +239,7 @@ class Player {
         const leg = this.#leg(fields.leg, "leg");
         const graph = this.#graph;
         if (!graph.is(memory, FLAGS.memory)) throw wrong("a lot cannot be corroborated");
-        if (!graph.isAlive(memory))
+        if (!graph.isAlive(memory) && !graph.is(memory, FLAGS.bornDead))
           throw wrong(`memory ${String(fields.memory)} is dead here, and cannot be corroborated`);
         this.#requireAlive(leg);
         if (graph.reaches(memory, new Set(leg)))
@@ -261,7 +261,7 @@ class Player {
         return { kind: "drop", time };
       default:
         throw wrong(
-          `"kind" is ${JSON.stringify(fields.kind)}: expected lot, memory, corroborate, recall or drop`,
+          `"kind" is ${quoted(fields.kind)}: expected lot, memory, corroborate, recall or drop`,
         );
     }
   }
@@ -313,9 +313,9 @@ class Player {
     if (targets.length === 0) throw wrong('"targets" is empty');
     const { mode, disposal } = fields;
     if (mode !== "fair" && mode !== "strict" && mode !== "contact")
-      throw wrong(`"mode" is ${JSON.stringify(mode)}`);
+      throw wrong(`"mode" is ${quoted(mode)}`);
     if (disposal !== "untrusted" && disposal !== "erase")
-      throw wrong(`"disposal" is ${JSON.stringify(disposal)}`);
+      throw wrong(`"disposal" is ${quoted(disposal)}`);
     const request = { targets, mode, disposal } as const;
     const decision = decideRecall(
       this.#graph,
@@ -352,7 +352,7 @@ class Player {
   #entry(id: unknown, field: string): number {
     const entry = isId(id) ? this.#entryOf.get(id) : undefined;
     if (entry === undefined)
-      throw wrong(`"${field}" names ${JSON.stringify(id)}, which no line before has added`);
+      throw wrong(`"${field}" names ${quoted(id)}, which no line before has added`);
     return entry;
   }
 
@@ -398,6 +398,13 @@ class Player {
   }
 }
 
+/** A value of the file in words; a list or an object only as what it is, since it may be nested without end. */
+function quoted(value: unknown): string {
+  if (typeof value === "object" && value !== null)
+    return Array.isArray(value) ? "a list" : "an object";
+  return JSON.stringify(value) ?? "missing";
+}
+
 function isId(id: unknown): id is number {
   return typeof id === "number" && Number.isInteger(id) && id >= 1 && id <= LIMITS.count;
 }
@@ -420,7 +427,7 @@ const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d
 function timeOf(time: unknown): number {
   const ms = typeof time === "string" && ISO_TIME.test(time) ? Date.parse(time) : Number.NaN;
   if (Number.isNaN(ms) || ms < 0)
-    throw wrong(`"time" is ${JSON.stringify(time)}: expected ISO 8601 with a zone, from 1970 on`);
+    throw wrong(`"time" is ${quoted(time)}: expected ISO 8601 with a zone, from 1970 on`);
   return ms;
 }
 

@@ -16,7 +16,7 @@ export function toTime(ms: number): string {
 export function readEntry(
   { graph, records }: Pick<AgentState, "graph" | "records">,
   id: EntryId,
-  { withText, read }: { withText: boolean; read?: ReadBytes },
+  { withText, withSeen = false, read }: { withText: boolean; withSeen?: boolean; read?: ReadBytes },
 ): EntryWithText {
   const isMemory = graph.is(id, FLAGS.memory);
   const reader = records.spine(id, read);
@@ -24,7 +24,7 @@ export function readEntry(
   const label = reader.kind === RECORD_KINDS.lot ? reader.label() : null;
   const legs = isMemory && !graph.is(id, FLAGS.corroborated) ? reader.legs() : null;
   const texts = withText ? records.text(id, read) : null;
-  const seen = graph.is(id, FLAGS.seen) ? records.seen(id) : null;
+  const seen = withSeen && graph.is(id, FLAGS.seen) ? records.seen(id) : null;
   const holds = (parents: Uint32Array) => parents.every((parent) => graph.isAlive(parent));
   return {
     id,

@@ -43,7 +43,7 @@ export function supportOf(
 
 /**
  * The way from a target down to an entry that a recall took: each next one stands on the one before, or has seen it.
- * The shortest, through entries that fell in that recall or were dead before.
+ * Through entries that fell in that recall or, but for fair, were dead before.
  *
  * @param seen who has seen what; null unless the recall was by contact
  */
@@ -54,34 +54,37 @@ export function pathFrom(
   mode: Mode,
   seen: SeenIndex | null,
 ): EntryId[] {
-  const from = new Map<EntryId, EntryId>();
-  let open: EntryId[] = [];
-  for (let i = 0; i < targets.length; i++) {
-    const target = targets[i] as number;
-    from.set(target, 0);
-    open.push(target);
-  }
   const diedAt = graph.diedAt[entry] as number;
-  while (open.length > 0 && !from.has(entry)) {
-    const next: EntryId[] = [];
-    const reach = (id: EntryId, parent: EntryId) => {
-      if (from.has(id)) return;
-      // Fair recall spreads only through what it kills; the others also through what was dead before.
-      const fell = graph.diedAt[id] as number;
-      if (fell === 0 || fell > diedAt || (mode === "fair" && fell !== diedAt)) return;
-      from.set(id, parent);
-      next.push(id);
-    };
-    for (const at of open)
+  const from = new Map<EntryId, EntryId>();
+  const order: EntryId[] = [];
+  const reached = new Uint8Array(mode === "contact" ? graph.entryCount + 1 : 0);
+  const reach = (id: EntryId, parent: EntryId) => {
+    if (from.has(id)) return;
+    const fell = graph.diedAt[id] as number;
+    const isPart = fell !== 0 && (mode === "fair" ? fell === diedAt : fell <= diedAt);
+    if (parent !== 0 && !isPart) return;
+    from.set(id, parent);
+    order.push(id);
+    reached[id] = 1;
+  };
+  let walked = 0;
+  const walkAll = () => {
+    for (; walked < order.length && !from.has(entry); walked++) {
+      const at = order[walked] as number;
       graph.forEachChildLeg(at, (leg) => reach(graph.legOwner[leg] as number, at));
-    if (seen && mode === "contact") {
-      const marked = new Uint8Array(graph.entryCount + 1);
-      for (const at of open) marked[at] = 1;
-      seen.forEachWhoSaw(marked, (id, what) => reach(id, what));
     }
-    open = next;
+  };
+  for (let i = 0; i < targets.length; i++) reach(targets[i] as number, 0);
+  walkAll();
+  while (seen && mode === "contact" && !from.has(entry)) {
+    const before = order.length;
+    seen.forEachWhoSaw(reached, (id, what) => {
+      reach(id, what);
+      walkAll();
+    });
+    if (order.length === before) break;
   }
   const path: EntryId[] = [];
-  for (let at = entry; at !== 0 && from.has(at); at = from.get(at) as EntryId) path.unshift(at);
-  return path;
+  for (let at = entry; at !== 0 && from.has(at); at = from.get(at) as EntryId) path.push(at);
+  return path.reverse();
 }
