@@ -121,7 +121,9 @@ export default class Recall extends CheeseCommand {
     if (isDryRun) return this.show<Plan>(plan, (render) => render.plan(plan, args.agent, named));
     let planId = flags.plan;
     if (this.isInteractive && !flags.yes && flags.plan === undefined) {
-      process.stderr.write(`${this.renderError.plan(plan, args.agent, named)}\n\n`);
+      process.stderr.write(
+        `${this.renderError.plan(plan, args.agent, named, { isAsked: true })}\n\n`,
+      );
       await this.confirm(disposal === "erase" ? "Recall and erase?" : "Recall?");
       planId = plan.id;
     }

@@ -2,12 +2,13 @@
 // proves it. Before that the same search finds it: one that cannot find anything proves nothing.
 
 import assert from "node:assert/strict";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Store } from "cheesedb";
 
-const store = await Store.open(join(mkdtempSync(join(tmpdir(), "cheesedb-")), "memory"));
+const folder = mkdtempSync(join(tmpdir(), "cheesedb-"));
+const store = await Store.open(join(folder, "memory"));
 const { token } = await store.createAgent("alice");
 const alice = await store.openAgent(token);
 
@@ -24,4 +25,5 @@ assert.equal(after.count, 0);
 assert.deepEqual(after.unerased, []);
 assert.equal((await alice.verify()).ok, true); // the chain still holds, back to the first record
 await alice.close();
+rmSync(folder, { recursive: true });
 console.log(`${before.count} places before, ${after.count} after, in ${after.filesScanned} files`);

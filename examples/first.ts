@@ -1,7 +1,7 @@
 // A store, a source, two memories, a recall. Run it with: npx node examples/first.ts
 
 import assert from "node:assert/strict";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Store } from "cheesedb";
@@ -25,4 +25,5 @@ const { removed } = await alice.recall([tool]); // the tool was wrong
 assert.deepEqual(removed, [rainy, umbrella]);
 assert.deepEqual(await alice.alive([lives, rainy, umbrella]), [lives]);
 await alice.close();
+rmSync(folder, { recursive: true });
 console.log(`removed ${removed.join(", ")}; memory ${lives} lives`);

@@ -31,4 +31,5 @@ await assert.rejects(
   () => again.verifyAgent("alice", { expect: fingerprint }),
   (error) => error instanceof CheeseError && error.code === "HEAD_MISMATCH",
 );
+rmSync(folder, { recursive: true });
 console.log("the rollback was found");

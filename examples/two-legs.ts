@@ -1,12 +1,13 @@
 // Two ways to know the same: fair spares what another leg holds, strict spares nothing that the source ever touched.
 
 import assert from "node:assert/strict";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Store } from "cheesedb";
 
-const store = await Store.open(join(mkdtempSync(join(tmpdir(), "cheesedb-")), "memory"));
+const folder = mkdtempSync(join(tmpdir(), "cheesedb-"));
+const store = await Store.open(join(folder, "memory"));
 
 async function pune(name: string) {
   const { token } = await store.createAgent(name);
@@ -28,4 +29,5 @@ assert.deepEqual(taken.removed, [strict.lives]);
 
 await fair.agent.close();
 await strict.agent.close();
+rmSync(folder, { recursive: true });
 console.log("fair: it lives on leg [2]; strict: it is gone");

@@ -12,7 +12,7 @@ import { removeLeftovers } from "./compact.ts";
 import { CheeseError, hasCode } from "./errors.ts";
 import { FlushPacer } from "./flush.ts";
 import { HEAD_MARK_NAME, writeHeadMark } from "./headmark.ts";
-import type { Lock } from "./lock.ts";
+import type { WriterLock } from "./lock.ts";
 import { type AgentPlace, currentGeneration, mayHaveMoved } from "./log.ts";
 import type { Records } from "./records.ts";
 import { writeSnapshot } from "./snapshot.ts";
@@ -72,7 +72,7 @@ const NOT_YET = Symbol("not yet");
 
 export interface CoreOptions {
   place: AgentPlace;
-  lock: Lock;
+  lock: WriterLock;
   now: () => number;
   fillRandom: FillRandom;
 }
@@ -81,7 +81,7 @@ export class AgentCore {
   readonly place: AgentPlace;
   /** What opening found; recovery adds to it. */
   readonly opened: Opened = { tornBytes: 0, erasesFinished: 0, replayed: 0, fromSnapshot: false };
-  readonly #lock: Lock;
+  readonly #lock: WriterLock;
   readonly #now: () => number;
   readonly #batch: BatchBuilder;
   readonly #pacer = new FlushPacer();

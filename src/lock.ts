@@ -31,7 +31,25 @@ function sqlite(): typeof import("node:sqlite") {
   }
 }
 
-export class Lock {
+/** What the engine needs of a lock. */
+export interface WriterLock {
+  readonly isHeld: boolean;
+  /** Takes it if it is free. */
+  tryTake(): boolean;
+  /** Waits for it. @throws CheeseError LOCKED */
+  take(waitMs: number): Promise<void>;
+  /** @throws CheeseError DISK when it was replaced while it was held */
+  requireStill(): void;
+  release(): void;
+  close(): void;
+}
+
+/** Makes the lock of a path; for tests that put another disk underneath. */
+export type MakeLock = (disk: Disk, path: string) => WriterLock;
+
+export const makeKernelLock: MakeLock = (disk, path) => new Lock(disk, path);
+
+export class Lock implements WriterLock {
   readonly path: string;
   readonly #disk: Disk;
   #database: Database | null = null;
@@ -89,12 +107,11 @@ export class Lock {
   /**
    * Takes the lock, trying again until `waitMs` are over.
    *
-   * @throws CheeseError LOCKED when it is still not free then; what `signal` says when it is aborted
+   * @throws CheeseError LOCKED when it is still not free then
    */
-  async take(waitMs: number, signal?: AbortSignal): Promise<void> {
+  async take(waitMs: number): Promise<void> {
     const deadline = Date.now() + waitMs;
     for (let pauseMs = 1; ; pauseMs = Math.min(pauseMs * 1.5, 25)) {
-      signal?.throwIfAborted();
       if (this.tryTake()) return;
       if (Date.now() >= deadline) {
         throw new CheeseError(

@@ -33,7 +33,7 @@ import { CheeseError, corrupt, hasCode } from "./errors.ts";
 import { findBytes } from "./find.ts";
 import { FLAGS } from "./graph.ts";
 import { firstHeadMark, HEAD_MARK_NAME } from "./headmark.ts";
-import { Lock } from "./lock.ts";
+import { type MakeLock, makeKernelLock, type WriterLock } from "./lock.ts";
 import { type AgentPlace, logFolder, RESERVE_BYTES } from "./log.ts";
 import { createSegment, segmentName } from "./segment.ts";
 import { AgentState } from "./state.ts";
@@ -58,6 +58,8 @@ export interface StoreOptions {
   disk?: Disk | undefined;
   now?: (() => number) | undefined;
   fillRandom?: FillRandom | undefined;
+  /** For tests: the locks, where the disk is none that the kernel knows. */
+  makeLock?: MakeLock | undefined;
 }
 
 export interface FindOptions {
@@ -118,6 +120,7 @@ export class Store {
   readonly #waitMs: number;
   readonly #now: () => number;
   readonly #fillRandom: FillRandom;
+  readonly #makeLock: MakeLock;
   readonly #options: StoreOptions;
 
   private constructor(path: string, storeId: Buffer, options: StoreOptions) {
@@ -129,6 +132,7 @@ export class Store {
     this.#waitMs = options.waitMs ?? WAIT_MS;
     this.#now = options.now ?? Date.now;
     this.#fillRandom = options.fillRandom ?? randomFillSync;
+    this.#makeLock = options.makeLock ?? makeKernelLock;
   }
 
   /**
@@ -309,6 +313,11 @@ export class Store {
     return { held, failed };
   }
 
+  /** Whether an agent of this id is too damaged to be read. */
+  hasDamagedAgent(id: string): boolean {
+    return this.#agentFiles().some((file) => "error" in file && file.id === id);
+  }
+
   /** @throws CheeseError NO_AGENT when there is no agent of that name */
   requireAgent(name: string): AgentInfo {
     const { name: normal, id, created } = this.#findAgent(name);
@@ -358,12 +367,13 @@ export class Store {
   /**
    * Deletes an agent: all its texts are zeroed before its files go.
    *
+   * @param name its name; or the id of one that is too damaged to have a name
    * @returns the bytes of its files
    * @throws CheeseError NO_AGENT, LOCKED, READ_ONLY, DISK
    */
   async deleteAgent(name: string): Promise<{ deleted: string; bytes: number }> {
     return this.#underStoreLock(async () => {
-      const { id, name: normal } = this.#findAgent(name);
+      const { id, name: normal } = this.#findDoomed(name);
       const lock = this.#lockOf(id);
       await lock.take(this.#waitMs);
       try {
@@ -377,6 +387,12 @@ export class Store {
         lock.close();
       }
     });
+  }
+
+  /** @throws CheeseError NO_AGENT */
+  #findDoomed(name: string): { id: string; name: string } {
+    const damaged = this.#agentFiles().find((file) => "error" in file && file.id === name);
+    return damaged ? { id: damaged.id, name: damaged.id } : this.#findAgent(name);
   }
 
   /** Zeroes and removes what was renamed away from the agents. Under both locks. */
@@ -444,12 +460,12 @@ export class Store {
     }
   }
 
-  #storeLock(): Lock {
-    return new Lock(this.#disk, join(this.path, NAMES.locks, "store.lock"));
+  #storeLock(): WriterLock {
+    return this.#makeLock(this.#disk, join(this.path, NAMES.locks, "store.lock"));
   }
 
-  #lockOf(id: string): Lock {
-    return new Lock(this.#disk, join(this.path, NAMES.locks, `${id}.lock`));
+  #lockOf(id: string): WriterLock {
+    return this.#makeLock(this.#disk, join(this.path, NAMES.locks, `${id}.lock`));
   }
 
   #agentPath(id: string): string {
@@ -725,7 +741,12 @@ function readStoreFile(disk: Disk, folder: string): Buffer | null {
 async function createStore(
   disk: Disk,
   folder: string,
-  { now = Date.now, fillRandom = randomFillSync, waitMs = WAIT_MS }: StoreOptions,
+  {
+    now = Date.now,
+    fillRandom = randomFillSync,
+    waitMs = WAIT_MS,
+    makeLock = makeKernelLock,
+  }: StoreOptions,
 ): Promise<Buffer | null> {
   if (disk.stat(folder)) {
     const ours: string[] = [...Object.values(NAMES), `${NAMES.store}.tmp`];
@@ -737,7 +758,7 @@ async function createStore(
     const path = join(folder, name);
     if (!disk.stat(path)) makeFolder(disk, path);
   }
-  const lock = new Lock(disk, join(folder, NAMES.locks, "store.lock"));
+  const lock = makeLock(disk, join(folder, NAMES.locks, "store.lock"));
   try {
     await lock.take(waitMs);
     const existing = readStoreFile(disk, folder);

@@ -16,7 +16,7 @@ export default class AgentDelete extends CheeseCommand {
   async run() {
     const { args, flags } = await this.parse(AgentDelete);
     const store = await this.openStore(flags);
-    store.requireAgent(args.name);
+    if (!store.hasDamagedAgent(args.name)) store.requireAgent(args.name);
     if (!flags.yes) {
       if (!this.isInteractive) {
         throw new CheeseError(

@@ -18,6 +18,7 @@ type Examined = Omit<Check, "name">;
 /** A disk that flushes in less has most likely not flushed. */
 const FLUSH_MS_MIN = 0.02;
 const FLUSHES = 32;
+const MODEL_MS_MAX = 30_000;
 
 export async function examine(
   path: string,
@@ -52,6 +53,8 @@ export async function examine(
     await check("flush", () => lookAtFlush(path));
     await check("agents", () => lookAtAgents(opened));
   }
+  await check("model", () => lookAtModel(path));
+  for (const each of checks) if (each.ok) delete each.hint;
   return { ok: checks.every(({ ok }) => ok), store: path, checks };
 }
 
@@ -86,7 +89,13 @@ function lookAtPermissions(path: string, { warnings }: Store): Examined {
         hint: `chmod 700 ${join(path, part)}`,
       };
   }
-  return { ok: true, detail: "the store is its owner's alone" };
+  const others = statSync(path).mode & 0o077;
+  return {
+    ok: true,
+    detail: others
+      ? "others can see the store's folder, and nothing in it"
+      : "the store is its owner's alone",
+  };
 }
 
 async function lookAtLocks(store: Store): Promise<Examined> {
@@ -102,6 +111,24 @@ async function lookAtLocks(store: Store): Promise<Examined> {
     ok: true,
     detail: held.length === 0 ? "none is held" : `in use by another process: ${held.join(", ")}`,
   };
+}
+
+/** Whether the language model that is configured, or found on this machine, answers. */
+async function lookAtModel(path: string): Promise<Examined> {
+  const { readLlmSettings } = await import("../llm/config.ts");
+  const { chooseModel } = await import("../llm/choose.ts");
+  const settings = readLlmSettings(path, process.env);
+  const [warning] = settings.warnings;
+  if (warning) return { ok: false, detail: warning, hint: "A key is a secret: shut others out." };
+  const chosen = await chooseModel(settings, { silenceMs: MODEL_MS_MAX });
+  try {
+    const { info } = chosen.model;
+    if (info.builtIn) return { ok: true, detail: `none is configured or found: ${info.name}` };
+    await chosen.model.answer([{ role: "user", content: "Answer with the one word: yes." }]);
+    return { ok: true, detail: `${info.name} at ${info.server} answers` };
+  } finally {
+    await chosen.close();
+  }
 }
 
 /** Writes a little and flushes it, a few times over. */

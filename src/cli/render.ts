@@ -80,10 +80,10 @@ export class Renderer {
   agents({ agents }: { agents: AgentListing[] }): string {
     if (agents.length === 0)
       return `No agents yet.\n${this.style.next("cheesedb agent create NAME")}`;
-    const rows = agents.map(({ name, lots, memories, alive, bytes, created, damaged }) => [
+    const rows = agents.map(({ name, id, lots, memories, alive, bytes, created, damaged }) => [
       this.style.chalk.bold(plain(name)),
       damaged
-        ? this.style.chalk.red(`damaged (${damaged.code})`)
+        ? this.style.chalk.red(`damaged (${damaged.code}), ${id}`)
         : `${plural(lots, "lot")}, ${plural(memories, "memory")}`,
       damaged ? "" : `${alive.toLocaleString("en-US")} alive`,
       bytesInWords(bytes),
@@ -308,7 +308,12 @@ export class Renderer {
   // ----- recalling -----
 
   /** What would go and what would stay, in the mode asked for, and the three modes side by side. */
-  plan(plan: Plan, agent: string, named: ReadonlyMap<EntryId, Named>): string {
+  plan(
+    plan: Plan,
+    agent: string,
+    named: ReadonlyMap<EntryId, Named>,
+    { isAsked = false }: { isAsked?: boolean } = {},
+  ): string {
     const { targets, mode, disposal, removed, erased, alternatives, id } = plan;
     const lines = [
       `${this.style.chalk.bold("Plan")} for recalling ${this.#list(targets, named)} (${mode}, ${disposal}). Nothing has been changed.`,
@@ -326,6 +331,7 @@ export class Renderer {
         `  ${pad(each, 8)} ${removed.length === 0 ? "takes nothing more" : `takes ${some(removed)}`}${saved}${here}`,
       );
     }
+    if (isAsked) return lines.join("\n");
     const flags = `${mode === "fair" ? "" : ` --${mode}`}${disposal === "erase" ? " --erase" : ""}`;
     lines.push(
       "",
