@@ -13,6 +13,8 @@ import { FLAGS } from "./graph.ts";
 import { planIdOf, toOutcome, toPlan } from "./outcome.ts";
 import { type Decision, decideRecall, needsSeen } from "./recall.ts";
 import {
+  ascendingSet,
+  distinctLegs,
   requireEntry,
   requireLivingParents,
   type Seen,
@@ -148,8 +150,9 @@ export class Agent {
    *   LOCKED, READ_ONLY, DISK, CLOSED, NO_AGENT
    */
   async addLot(label: string, text: string, options: LotOptions = {}): Promise<EntryId> {
-    const add = lotAdder({ label, text, ...options });
-    return this.#write(add);
+    const lot = { label, text, ...options };
+    requireLot(lot);
+    return this.#write((transaction) => addLotTo(transaction, lot));
   }
 
   /**
@@ -159,11 +162,16 @@ export class Agent {
    */
   async addLots(lots: Iterable<NewLot>, options: LongOptions = {}): Promise<EntryId[]> {
     const items = Array.from(lots, (lot) => ({ ...lot, seen: copied(lot.seen) }));
-    const adders = items.map((lot, item) => atItem(item, () => lotAdder(lot)));
     await this.#read(({ graph }) => {
-      for (const [item, lot] of items.entries()) atItem(item, () => toSeenSet(graph, lot.seen));
+      for (const [item, lot] of items.entries()) {
+        const refusal = refusalOf(item, () => {
+          requireLot(lot);
+          toSeenSet(graph, lot.seen);
+        });
+        if (refusal) throw refusal;
+      }
     });
-    return this.#writeAll(adders, options);
+    return this.#writeAll(items, addLotTo, options);
   }
 
   /**
@@ -177,7 +185,9 @@ export class Agent {
     legs: Iterable<Iterable<EntryId>>,
     options: { seen?: Seen | undefined } = {},
   ): Promise<EntryId> {
-    return this.#write(memoryAdder(text, toLegs(legs), options.seen));
+    const memory = { text, legs: toLegs(legs), seen: options.seen };
+    checkText(text, LIMITS.textBytes, "the text");
+    return this.#write((transaction) => addMemoryTo(transaction, memory));
   }
 
   /**
@@ -188,20 +198,17 @@ export class Agent {
    *   recalled a parent in the middle
    */
   async rememberAll(memories: Iterable<NewMemory>, options: LongOptions = {}): Promise<EntryId[]> {
-    const items = Array.from(memories, copiedMemory);
-    const refusals = await this.refusals(items);
+    const { items, refusals } = await this.#prepare(memories);
     const refused = refusals.find((refusal) => refusal !== null);
     if (refused) throw refused;
     const ids: EntryId[] = [];
-    const resolve = (parent: ParentOrItem): EntryId =>
-      typeof parent === "number" ? parent : (ids[parent.item] as EntryId);
-    const adders = items.map(({ text, legs, seen }, item) => (transaction: Transaction) => {
-      const parents = Array.from(legs, (leg) => Array.from(leg, resolve));
-      const id = memoryAdder(text, toLegs(parents), seen)(transaction);
-      ids[item] = id;
+    const add = (transaction: Transaction, { text, legs, seen }: Prepared) => {
+      const resolved = legs.map((leg) => ascendingSet(leg.map((parent) => resolve(parent, ids))));
+      const id = addMemoryTo(transaction, { text, legs: distinctLegs(resolved), seen });
+      ids.push(id);
       return id;
-    });
-    return this.#writeAll(adders, options);
+    };
+    return this.#writeAll(items, add, options);
   }
 
   /**
@@ -210,26 +217,35 @@ export class Agent {
    * @throws TypeError when an item is not of the form of a memory
    */
   async refusals(memories: Iterable<NewMemory>): Promise<(CheeseError | null)[]> {
-    const items = Array.from(memories, copiedMemory);
-    const forms = items.map(({ text, legs }, item) =>
-      refusalOf(item, () => {
-        checkText(text, LIMITS.textBytes, "the text");
-        requireItemLegs(legs, item);
-      }),
-    );
-    return this.#read(({ graph, records }) =>
-      items.map(({ legs, seen }, item) => {
-        const form = forms[item];
-        if (form) return form;
-        return refusalOf(item, () => {
-          for (const leg of legs) {
-            const known = [...leg].filter((parent) => typeof parent === "number");
-            if (known.length > 0) requireLivingParents(records, [toLeg(known)], `item ${item}`);
-          }
+    return (await this.#prepare(memories)).refusals;
+  }
+
+  async #prepare(
+    memories: Iterable<NewMemory>,
+  ): Promise<{ items: Prepared[]; refusals: (CheeseError | null)[] }> {
+    const items: Prepared[] = [];
+    const refusals: (CheeseError | null)[] = [];
+    for (const memory of memories) {
+      const item = items.length;
+      let prepared: Prepared = { text: "", legs: [], seen: undefined };
+      refusals.push(
+        refusalOf(item, () => {
+          prepared = prepare(memory, item);
+        }),
+      );
+      items.push(prepared);
+    }
+    await this.#read(({ graph, records }) => {
+      for (const [item, { legs, seen }] of items.entries()) {
+        refusals[item] ??= refusalOf(item, () => {
+          // Earlier items of the call are not known yet, and are negative.
+          const known = legs.map((leg) => leg.filter((parent) => parent > 0));
+          requireLivingParents(records, known, () => "it");
           toSeenSet(graph, seen);
         });
-      }),
-    );
+      }
+    });
+    return { items, refusals };
   }
 
   /**
@@ -257,7 +273,7 @@ export class Agent {
           { entry: memory },
         );
       }
-      requireLivingParents(records, [parents], `memory ${memory}`);
+      requireLivingParents(records, [parents], () => `memory ${memory}`);
       requireFreshBatch();
       const legs = records.legs(memory).map((parents) => [...parents]);
       if (legs.some((known) => known.join() === parents.join())) return legs;
@@ -294,30 +310,35 @@ export class Agent {
     return this.#core.write(this.#waitMs, run);
   }
 
-  /** Writes many, as many at a time as make a few batches, so that memory stays bounded and a signal is heeded. */
-  async #writeAll(
-    adders: ((transaction: Transaction) => EntryId)[],
+  /** Writes many, a batch at a time, so that memory stays bounded and a signal is heeded. */
+  async #writeAll<T>(
+    items: T[],
+    add: (transaction: Transaction, item: T) => EntryId,
     { signal, onProgress }: LongOptions,
   ): Promise<EntryId[]> {
     const ids: EntryId[] = [];
-    for (let from = 0; from < adders.length; from += LIMITS.batchRecords) {
+    while (ids.length < items.length) {
       signal?.throwIfAborted();
-      const part = adders.slice(from, from + LIMITS.batchRecords);
-      const results = await Promise.allSettled(inTurn(part).map((add) => this.#write(add)));
-      for (const [i, result] of results.entries()) {
-        if (result.status === "rejected") {
-          const { reason } = result;
-          if (!(reason instanceof CheeseError)) throw reason;
-          throw new CheeseError(reason.code, reason.message, {
-            hint: reason.hint,
-            cause: reason,
-            item: from + i,
-            written: ids,
-          });
+      // What was added before a refusal is written: a prefix.
+      const { added, refusal } = await this.#write((transaction) => {
+        const added: EntryId[] = [];
+        try {
+          while (ids.length + added.length < items.length && !transaction.isFull()) {
+            added.push(add(transaction, items[ids.length + added.length] as T));
+          }
+          return { added, refusal: null };
+        } catch (error) {
+          if (!(error instanceof CheeseError)) throw error;
+          return { added, refusal: error };
         }
-        ids.push(result.value);
+      });
+      for (const id of added) ids.push(id);
+      if (refusal) {
+        const { code, message, hint } = refusal;
+        const facts = { hint, cause: refusal, item: ids.length, written: ids };
+        throw new CheeseError(code, message, facts);
       }
-      onProgress?.(ids.length, adders.length);
+      onProgress?.(ids.length, items.length);
     }
     return ids;
   }
@@ -657,20 +678,11 @@ export class Agent {
 
 // ----- deciding on additions -----
 
-/** What follows an item that is refused is refused too, so that what is written is a prefix. */
-function inTurn<T>(
-  adders: ((transaction: Transaction) => T)[],
-): ((transaction: Transaction) => T)[] {
-  let refused: unknown = null;
-  return adders.map((add) => (transaction) => {
-    if (refused) throw refused;
-    try {
-      return add(transaction);
-    } catch (error) {
-      refused = error;
-      throw error;
-    }
-  });
+/** A new memory whose parents are entries, or earlier items of the same call as -1, -2, … */
+interface Prepared {
+  text: string;
+  legs: number[][];
+  seen: Seen | undefined;
 }
 
 /** What was seen is gone through twice: to be checked, and to be written. */
@@ -679,64 +691,71 @@ function copied(seen: Seen | undefined): Seen | undefined {
   return isList ? [...seen] : seen;
 }
 
-function copiedMemory(memory: NewMemory): NewMemory {
-  const { legs } = memory;
-  const isList = typeof legs === "object" && legs !== null && Symbol.iterator in legs;
-  const copy = isList ? Array.from(legs, (leg) => (isIterable(leg) ? [...leg] : leg)) : legs;
-  return { ...memory, legs: copy, seen: copied(memory.seen) };
+/** @throws CheeseError for what is wrong with an item by itself; TypeError when it is no memory */
+function prepare({ text, legs, seen }: NewMemory, item: number): Prepared {
+  checkText(text, LIMITS.textBytes, "the text");
+  if (!isIterable(legs)) throw new TypeError("legs are a list of lists of ids");
+  const numbered = Array.from(legs, (leg) => {
+    if (!isIterable(leg)) throw new TypeError("a leg is a list of ids");
+    const parents = Array.from(leg, (parent) => toNumber(parent, item));
+    const entries = parents.filter((parent) => parent > 0);
+    if (entries.length > 0) toLeg(entries);
+    return ascendingSet(parents);
+  });
+  return { text, legs: distinctLegs(numbered), seen: copied(seen) };
 }
 
-function isIterable<T>(value: Iterable<T>): boolean {
+function isIterable(value: unknown): boolean {
   return typeof value === "object" && value !== null && Symbol.iterator in value;
 }
 
-function lotAdder({ label, text, uri, seen }: NewLot): (transaction: Transaction) => EntryId {
-  const labelBytes = checkText(
-    label,
-    LIMITS.labelBytes,
-    "the label",
-    "A label is a short category, like user_message or web_page.",
-  );
+/** An entry as it is; an earlier item as a negative number. */
+function toNumber(parent: ParentOrItem, item: number): number {
+  if (typeof parent !== "object" || parent === null) {
+    // Not taken for an item.
+    if (typeof parent === "number" && !(parent >= 1)) toLeg([parent]);
+    return parent;
+  }
+  if (!Number.isInteger(parent.item) || parent.item < 0 || parent.item >= item) {
+    const message = `it cannot stand on item ${parent.item}, which is not an earlier one`;
+    throw new CheeseError("UNKNOWN_PARENT", message);
+  }
+  return -1 - parent.item;
+}
+
+function resolve(parent: number, ids: EntryId[]): EntryId {
+  return parent < 0 ? (ids[-1 - parent] as EntryId) : parent;
+}
+
+/** @throws CheeseError USAGE, TOO_LARGE, NOT_UTF8 */
+function requireLot({ label, text, uri }: NewLot) {
+  const hint = "A label is a short category, like user_message or web_page.";
+  const labelBytes = checkText(label, LIMITS.labelBytes, "the label", hint);
   if (labelBytes === 0) throw new CheeseError("USAGE", "a lot needs a label");
   checkText(text, LIMITS.textBytes, "the text");
   if (uri !== undefined && uri !== null) checkText(uri, LIMITS.uriBytes, "the uri");
-  return ({ state, batch, time, apply }) => {
-    const seenSet = toSeenSet(state.graph, seen);
-    batch.addLot(time, label, { text, uri: uri ?? null }, seenSet);
-    apply();
-    return state.graph.entryCount;
-  };
 }
 
-function memoryAdder(
-  text: string,
-  legs: IdList[],
-  seen: Seen | undefined,
-): (transaction: Transaction) => EntryId {
-  checkText(text, LIMITS.textBytes, "the text");
-  return ({ state, batch, time, apply }) => {
-    requireLivingParents(state.records, legs, `memory ${state.graph.entryCount + 1}`);
-    const seenSet = toSeenSet(state.graph, seen);
-    batch.addMemory(time, legs, { text, uri: null }, seenSet);
-    apply();
-    return state.graph.entryCount;
-  };
+function addLotTo(
+  { state, batch, time, apply }: Transaction,
+  { label, text, uri, seen }: NewLot,
+): EntryId {
+  const seenSet = toSeenSet(state.graph, seen);
+  batch.addLot(time, label, { text, uri: uri ?? null }, seenSet);
+  apply();
+  return state.graph.entryCount;
 }
 
-/** The legs of an item in a list are of the right form, and name earlier items only. */
-function requireItemLegs(legs: Iterable<Iterable<ParentOrItem>>, item: number) {
-  const placeholder = (parent: ParentOrItem): EntryId => {
-    if (typeof parent !== "object" || parent === null) return parent;
-    if (!Number.isInteger(parent.item) || parent.item < 0 || parent.item >= item) {
-      throw new CheeseError(
-        "UNKNOWN_PARENT",
-        `it cannot stand on item ${parent.item}, which is not an earlier one`,
-      );
-    }
-    // Items become entries that are not known yet; they only must not be taken for each other or for known ones.
-    return LIMITS.count - parent.item;
-  };
-  toLegs(Array.from(legs, (leg) => Array.from(leg, placeholder)));
+function addMemoryTo(
+  { state, batch, time, apply }: Transaction,
+  { text, legs, seen }: Prepared,
+): EntryId {
+  const { graph, records } = state;
+  requireLivingParents(records, legs, () => `memory ${graph.entryCount + 1}`);
+  const seenSet = toSeenSet(graph, seen);
+  batch.addMemory(time, legs, { text, uri: null }, seenSet);
+  apply();
+  return graph.entryCount;
 }
 
 /** Why a check refuses an item of a list, naming the item; null if it does not. */
@@ -752,16 +771,6 @@ function refusalOf(item: number, check: () => void): CheeseError | null {
       item,
     });
   }
-}
-
-/** Runs a check of one item of a list: a refusal then names the item. */
-function atItem<T>(item: number, check: () => T): T {
-  let result: { value: T } | undefined;
-  const refusal = refusalOf(item, () => {
-    result = { value: check() };
-  });
-  if (refusal || !result) throw refusal;
-  return result.value;
 }
 
 function recallOptions({ mode = "fair", disposal = "untrusted" }: RecallOptions) {

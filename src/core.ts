@@ -38,6 +38,8 @@ export interface Transaction {
   readonly time: number;
   /** Carries out on the arrays the record just added to the batch. */
   apply(): void;
+  /** Whether the batch has all that it may hold. */
+  isFull(): boolean;
   /**
    * To be called before anything is added: the write needs all before it on the disk.
    * If it is not, the write is run again as the first of the next batch.
@@ -495,6 +497,7 @@ export class AgentCore {
       batch,
       time: this.#now(),
       apply: () => this.#apply(state),
+      isFull: () => batch.count >= LIMITS.batchRecords || batch.bytes >= LIMITS.batchBytes,
       requireFreshBatch: () => {
         if (batch.count > 0) throw NOT_YET;
       },
@@ -505,13 +508,7 @@ export class AgentCore {
     const works: (Write | Task)[] = [];
     const settle: (() => void)[] = [];
     for (const work of this.#queue) {
-      if (
-        "task" in work ||
-        erased ||
-        batch.count >= LIMITS.batchRecords ||
-        batch.bytes >= LIMITS.batchBytes
-      )
-        break;
+      if ("task" in work || erased || transaction.isFull()) break;
       try {
         const value = work.run(transaction);
         settle.push(() => work.resolve(value));

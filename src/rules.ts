@@ -3,7 +3,7 @@
 
 import { type IdList, LIMITS, type SeenSet } from "./codec.ts";
 import { CheeseError } from "./errors.ts";
-import { FLAGS, type Graph } from "./graph.ts";
+import { DEAD, FLAGS, type Graph } from "./graph.ts";
 import type { Records } from "./records.ts";
 import { toRanges } from "./seen.ts";
 import type { EntryId } from "./terms.ts";
@@ -46,46 +46,66 @@ export function howItDied(records: Records, entry: EntryId): string {
   return `was removed by the recall of ${recall.targets.join(", ")}`;
 }
 
+/** Above this many, sets and maps are faster than looking through a list. */
+const FEW = 8;
+
 /**
  * Legs as sets, each ascending, a repeated one dropped; of the form that the rules ask for, whatever the graph says.
  *
- * @throws CheeseError NO_LEG, TOO_LARGE; TypeError when it is no list of lists of numbers
+ * @throws CheeseError NO_LEG, TOO_LARGE, UNKNOWN_PARENT; TypeError when it is no list of lists of numbers
  */
-export function toLegs(legs: Iterable<Iterable<EntryId>>): IdList[] {
+export function toLegs(legs: Iterable<Iterable<EntryId>>): EntryId[][] {
   if (!isList(legs)) throw new TypeError("legs are a list of lists of ids");
-  const distinct = new Map<string, IdList>();
-  for (const leg of legs) {
-    const parents = toLeg(leg);
-    distinct.set(parents.join(), parents);
-  }
-  if (distinct.size === 0) throw new CheeseError("NO_LEG", "a memory needs at least one leg");
-  if (distinct.size > LIMITS.legs) {
-    throw new CheeseError(
-      "TOO_LARGE",
-      `the memory has ${distinct.size} legs; at most ${LIMITS.legs} are allowed`,
-    );
-  }
-  return [...distinct.values()];
+  return distinctLegs(Array.from(legs, toLeg));
 }
 
-export function toLeg(leg: Iterable<EntryId>): IdList {
+/** @throws CheeseError NO_LEG, TOO_LARGE */
+export function distinctLegs(legs: EntryId[][]): EntryId[][] {
+  let distinct = legs;
+  if (legs.length > FEW) {
+    distinct = [...new Map(legs.map((leg) => [leg.join(), leg])).values()];
+  } else if (legs.length > 1) {
+    const isFirst = (leg: EntryId[], at: number) =>
+      !legs.some((other, i) => i < at && sameLeg(other, leg));
+    distinct = legs.filter(isFirst);
+  }
+  if (distinct.length === 0) throw new CheeseError("NO_LEG", "a memory needs at least one leg");
+  if (distinct.length > LIMITS.legs) {
+    const message = `the memory has ${distinct.length} legs; at most ${LIMITS.legs} are allowed`;
+    throw new CheeseError("TOO_LARGE", message);
+  }
+  return distinct;
+}
+
+function sameLeg(a: EntryId[], b: EntryId[]): boolean {
+  return a.length === b.length && a.every((parent, i) => parent === b[i]);
+}
+
+/** The parents of one leg as a set, ascending. @throws CheeseError as toLegs */
+export function toLeg(leg: Iterable<EntryId>): EntryId[] {
   if (!isList(leg)) throw new TypeError("a leg is a list of ids");
-  const parents = new Set<number>();
+  const parents: EntryId[] = [];
   for (const parent of leg) {
     requireNumber(parent, "a parent");
     if (!Number.isInteger(parent) || parent < 1 || parent > LIMITS.count) {
       throw new CheeseError("UNKNOWN_PARENT", `there is no entry ${parent}`, { entry: parent });
     }
-    parents.add(parent);
+    parents.push(parent);
   }
-  if (parents.size === 0) throw new CheeseError("NO_LEG", "a leg needs at least one parent");
-  if (parents.size > LIMITS.parentsOfALeg) {
-    throw new CheeseError(
-      "TOO_LARGE",
-      `a leg has ${parents.size} parents; at most ${LIMITS.parentsOfALeg} are allowed`,
-    );
+  return ascendingSet(parents);
+}
+
+/** @throws CheeseError NO_LEG when there is none, TOO_LARGE when there are too many */
+export function ascendingSet(parents: EntryId[]): EntryId[] {
+  if (parents.length === 0) throw new CheeseError("NO_LEG", "a leg needs at least one parent");
+  if (parents.length === 1) return parents;
+  parents.sort((a, b) => a - b);
+  const distinct = parents.filter((parent, i) => i === 0 || parent !== parents[i - 1]);
+  if (distinct.length > LIMITS.parentsOfALeg) {
+    const message = `a leg has ${distinct.length} parents; at most ${LIMITS.parentsOfALeg} are allowed`;
+    throw new CheeseError("TOO_LARGE", message);
   }
-  return Uint32Array.from(parents).sort();
+  return distinct;
 }
 
 function isList(value: unknown): boolean {
@@ -95,26 +115,21 @@ function isList(value: unknown): boolean {
 /**
  * Nothing is built on an unknown or a dead parent.
  *
+ * @param what who stands on them, for the words of a refusal
  * @throws CheeseError UNKNOWN_PARENT, DEAD_PARENT
  */
-export function requireLivingParents(records: Records, legs: IdList[], what: string) {
+export function requireLivingParents(records: Records, legs: EntryId[][], what: () => string) {
   const { graph } = records;
+  const { flags, entryCount } = graph;
   for (const leg of legs) {
     for (const parent of leg) {
+      if (parent <= entryCount && ((flags[parent] as number) & DEAD) === 0) continue;
       if (!graph.has(parent)) {
-        throw new CheeseError(
-          "UNKNOWN_PARENT",
-          `${what} cannot stand on ${parent}, which does not exist; ${newest(graph)}`,
-          { entry: parent },
-        );
+        const message = `${what()} cannot stand on ${parent}, which does not exist; ${newest(graph)}`;
+        throw new CheeseError("UNKNOWN_PARENT", message, { entry: parent });
       }
-      if (!graph.isAlive(parent)) {
-        throw new CheeseError(
-          "DEAD_PARENT",
-          `${what} cannot stand on ${parent}, which ${howItDied(records, parent)}`,
-          { entry: parent },
-        );
-      }
+      const message = `${what()} cannot stand on ${parent}, which ${howItDied(records, parent)}`;
+      throw new CheeseError("DEAD_PARENT", message, { entry: parent });
     }
   }
 }

@@ -96,8 +96,8 @@ function lineOf(view: RecordView, graph: Graph, deadTexts: boolean): object {
 /** A line that was checked. Entries are numbered from 1 in the order of the file. */
 type Line = { time: number } & (
   | { kind: "lot"; label: string; text: string | null; uri: string | null; seen: SeenLine | null }
-  | { kind: "memory"; legs: Uint32Array[]; text: string | null; seen: SeenLine | null }
-  | { kind: "corroborate"; memory: number; leg: Uint32Array }
+  | { kind: "memory"; legs: EntryId[][]; text: string | null; seen: SeenLine | null }
+  | { kind: "corroborate"; memory: number; leg: EntryId[] }
   | {
       kind: "recall";
       targets: Uint32Array<ArrayBuffer>;
@@ -342,7 +342,7 @@ class Player {
   }
 
   /** What came dead itself may stand in legs that were broken from the start. */
-  #requireAlive(parents: Uint32Array) {
+  #requireAlive(parents: EntryId[]) {
     for (const parent of parents) {
       if (this.#graph.isAlive(parent) || this.#graph.is(parent, FLAGS.bornDead)) continue;
       throw wrong(`it stands on entry ${this.#oldIds[parent - 1]}, which is dead here`);
@@ -361,11 +361,11 @@ class Player {
     return [...new Set(ids.map((id) => this.#entry(id, field)))];
   }
 
-  #leg(leg: unknown, field: string): Uint32Array {
+  #leg(leg: unknown, field: string): EntryId[] {
     return toLeg(this.#ids(leg, field));
   }
 
-  #legsOf(legs: unknown): Uint32Array[] {
+  #legsOf(legs: unknown): EntryId[][] {
     if (!Array.isArray(legs)) throw wrong('"legs" is no list');
     return toLegs(legs.map((leg) => this.#ids(leg, "legs")));
   }
