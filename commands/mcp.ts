@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { Flags } from "@oclif/core";
 import { agentArg, CheeseCommand } from "../src/cli/command.ts";
-import { CheeseError } from "../src/index.ts";
+import { CheeseError, codes } from "../src/index.ts";
 import {
   APPS,
   type App,
@@ -112,8 +112,9 @@ export default class Mcp extends CheeseCommand {
       version: this.config.version,
       readOnly,
       mayErase: !flags["no-erase"],
+      signal: this.signal,
     });
     // Whatever a client left half said, nothing more is to come.
-    process.exit(0);
+    process.exit(this.signal.aborted ? codes.CANCELLED.exit : 0);
   }
 }

@@ -551,6 +551,24 @@ export class Agent {
     });
   }
 
+  /** The lots that an entry stands on, nearest first, without their texts: the first few, and how many more. @throws CheeseError NO_ENTRY, CORRUPT */
+  async sourcesOf(
+    id: EntryId,
+    { max }: { max: number },
+  ): Promise<{ sources: { id: EntryId; label: string }[]; more: number }> {
+    return this.#read((state) => {
+      const { graph, records } = state;
+      const all = Number.POSITIVE_INFINITY;
+      const { support } = supportOf(records, requireEntry(graph, id), all, all);
+      const lots = support.filter((at) => !graph.is(at, FLAGS.memory));
+      const sources = lots.slice(0, max).map((lot) => ({
+        id: lot,
+        label: readEntry(state, lot, { withText: false }).label ?? "",
+      }));
+      return { sources, more: lots.length - sources.length };
+    });
+  }
+
   /** Every record in order. Texts are given where they still stand. */
   async *history(): AsyncGenerator<HistoryRecord> {
     yield* this.walkRecords(toHistory);

@@ -1,6 +1,16 @@
 // The set-up of an AI app for the MCP server: what it needs to be told, and the change to a project's own file.
 
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { CheeseError } from "../index.ts";
 
@@ -100,10 +110,14 @@ function parseConfig(text: string, file: string): Record<string, unknown> {
   return config as Record<string, unknown>;
 }
 
-/** Old or new after a crash. */
+/** Old or new after a crash. A link stays one, and who may read the file may read it still: it may hold other servers' keys. */
 export function carryOut({ file, after }: Change) {
   mkdirSync(dirname(file), { recursive: true });
-  const temporary = `${file}.tmp-cheesedb`;
-  writeFileSync(temporary, after, { flag: "w", flush: true });
-  renameSync(temporary, file);
+  const real = existsSync(file) ? realpathSync(file) : file;
+  const mode = existsSync(real) ? statSync(real).mode & 0o777 : undefined;
+  const temporary = `${real}.tmp-cheesedb`;
+  rmSync(temporary, { force: true });
+  writeFileSync(temporary, after, { flag: "wx", flush: true, ...(mode !== undefined && { mode }) });
+  if (mode !== undefined) chmodSync(temporary, mode);
+  renameSync(temporary, real);
 }
