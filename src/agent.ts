@@ -74,6 +74,12 @@ export interface NewMemory {
   seen?: Seen | undefined;
 }
 
+/** A lot, in short. */
+export interface Source {
+  id: EntryId;
+  label: string;
+}
+
 export interface RecallOptions {
   /** Default: fair. */
   mode?: Mode | undefined;
@@ -555,17 +561,30 @@ export class Agent {
   async sourcesOf(
     id: EntryId,
     { max }: { max: number },
-  ): Promise<{ sources: { id: EntryId; label: string }[]; more: number }> {
+  ): Promise<{ sources: Source[]; more: number }> {
+    return this.#read((state) => {
+      const lots = lotsBelow(state, requireEntry(state.graph, id));
+      const sources = lots.slice(0, max).map((lot) => toSource(state, lot));
+      return { sources, more: lots.length - sources.length };
+    });
+  }
+
+  /** Lots that stood in view when an entry was written, though it does not stand on them: the first few, what was seen last first. @throws CheeseError NO_ENTRY, CORRUPT */
+  async sourcesInView(
+    id: EntryId,
+    { max }: { max: number },
+  ): Promise<{ sources: Source[]; hasMore: boolean }> {
     return this.#read((state) => {
       const { graph, records } = state;
-      const all = Number.POSITIVE_INFINITY;
-      const { support } = supportOf(records, requireEntry(graph, id), all, all);
-      const lots = support.filter((at) => !graph.is(at, FLAGS.memory));
-      const sources = lots.slice(0, max).map((lot) => ({
-        id: lot,
-        label: readEntry(state, lot, { withText: false }).label ?? "",
-      }));
-      return { sources, more: lots.length - sources.length };
+      const told = new Set(lotsBelow(state, requireEntry(graph, id)));
+      const sources: Source[] = [];
+      for (const at of records.seenLastFirst(id)) {
+        if (graph.is(at, FLAGS.memory) || told.has(at)) continue;
+        if (sources.length === max) return { sources, hasMore: true };
+        told.add(at);
+        sources.push(toSource(state, at));
+      }
+      return { sources, hasMore: false };
     });
   }
 
@@ -697,6 +716,16 @@ export class Agent {
 // ----- deciding on additions -----
 
 /** A new memory whose parents are entries, or earlier items of the same call as -1, -2, … */
+function lotsBelow({ graph, records }: AgentState, id: EntryId): EntryId[] {
+  const all = Number.POSITIVE_INFINITY;
+  const { support } = supportOf(records, id, all, all);
+  return support.filter((at) => !graph.is(at, FLAGS.memory));
+}
+
+function toSource(state: AgentState, lot: EntryId): Source {
+  return { id: lot, label: readEntry(state, lot, { withText: false }).label ?? "" };
+}
+
 interface Prepared {
   text: string;
   legs: number[][];

@@ -6,7 +6,7 @@ import { CheeseError, corrupt } from "./errors.ts";
 import { FLAGS, type Graph } from "./graph.ts";
 import type { Log } from "./log.ts";
 import type { Places } from "./places.ts";
-import { idsIn, SeenIndex } from "./seen.ts";
+import { idsInDescending, SeenIndex } from "./seen.ts";
 import { areaChecks, FileWindow } from "./segment.ts";
 import type { EntryId } from "./terms.ts";
 
@@ -206,14 +206,18 @@ export class Records {
 
   /** What an entry had seen, ascending; null when nothing was recorded. */
   seen(entry: EntryId): EntryId[] | null {
-    const ids = new Set<number>();
+    if (!this.graph.is(entry, FLAGS.seen)) return null;
+    return [...new Set(this.seenLastFirst(entry))].sort((a, b) => a - b);
+  }
+
+  /** The same, what was seen last first, some of it more than once; reads no further than is asked. */
+  *seenLastFirst(entry: EntryId): Generator<EntryId> {
     for (let at = entry; at !== 0; ) {
       const set = this.spine(at).seen();
-      if (!set) return at === entry ? null : [...ids].sort((a, b) => a - b);
-      for (const id of idsIn(set.ranges)) ids.add(id);
+      if (!set) return;
+      yield* idsInDescending(set.ranges);
       at = set.base;
     }
-    return [...ids].sort((a, b) => a - b);
   }
 
   /** All seen sets, read from the spines: they are not kept in memory. */

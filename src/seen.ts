@@ -37,6 +37,12 @@ export function* idsIn(ranges: ArrayLike<number>): Generator<number> {
   }
 }
 
+export function* idsInDescending(ranges: ArrayLike<number>): Generator<number> {
+  for (let i = ranges.length - 2; i >= 0; i -= 2) {
+    for (let id = ranges[i + 1] as number; id >= (ranges[i] as number); id--) yield id;
+  }
+}
+
 /** All seen sets of one agent, in ascending order of the entries that they belong to. */
 export class SeenIndex {
   readonly #entries: number[] = [];

@@ -601,6 +601,9 @@ describe("what a session has seen", () => {
     expect(await seenBy(store, 5)).toEqual([]);
     await session.call("add_source", { label: "user_message", text: "hello again" });
     expect(await seenBy(store, 6)).toEqual([5]);
+    expect((await session.call("explain_memory", { id: 6 })).inView).toEqual([
+      { id: 5, label: "user_message" },
+    ]);
     // An explanation shows the memory and its support.
     await session.call("explain_memory", { id: 3 });
     expect(await write(5)).toEqual([1, 3, 5, 6]);
@@ -657,6 +660,10 @@ describe("what a session has seen", () => {
     });
     await session.call("remember", { text: "rent goes to account 666", from: [[1]] });
     await session.call("add_source", { label: "user_message", text: "thanks" });
+    // How a person who doubts the memory finds the page that it does not name.
+    const why = await session.call("explain_memory", { id: 3 });
+    expect(why.support).toMatchObject([{ id: 1 }]);
+    expect(why.inView).toEqual([{ id: 2, label: "web_page" }]);
     const preview = async (mode: string) =>
       (await session.call("recall_bad_source", { ids: [2], mode })).removed;
     expect(await preview("fair")).toEqual([]);
