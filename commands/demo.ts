@@ -1,13 +1,14 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Flags } from "@oclif/core";
 import { CheeseCommand } from "../src/cli/command.ts";
 import { demoStep } from "../src/cli/story.ts";
-import { CheeseError } from "../src/index.ts";
+import { CheeseError, decodeUtf8 } from "../src/index.ts";
 import type { DemoResult } from "../src/llm/demo.ts";
 
 const RUNS_MAX = 100;
+const EXAMPLES = ["weather", "payment", "laundering", "address", "second-leg"];
 
 export default class Demo extends CheeseCommand {
   static override summary = "Show, with a language model, why deleting a bad source is not enough.";
@@ -42,7 +43,7 @@ export default class Demo extends CheeseCommand {
     const file = this.#scenarioFile(flags.scenario ?? "weather");
     const scenario = parseScenario(readScenario(file), file);
     const chosen = await this.chooseModel(flags, { builtIn: flags.builtin });
-    const folder = mkdtempSync(join(tmpdir(), "cheesedb-demo-"));
+    const folder = tempFolder();
     // Also where a reader of our output has had enough, or Ctrl-C is pressed.
     const sweep = () => rmSync(folder, { recursive: true, force: true });
     if (!flags.keep) process.once("exit", sweep);
@@ -53,7 +54,7 @@ export default class Demo extends CheeseCommand {
         chosen,
         folder,
         runs,
-        keep: flags.keep,
+        keep: Boolean(flags.keep),
         signal: this.signal,
       });
       return this.show<DemoResult>(result, () => "");
@@ -75,26 +76,39 @@ export default class Demo extends CheeseCommand {
     throw new Error("the demo came to no end");
   }
 
-  /** A bare name is one of the scenarios that come with cheesedb. */
+  /** A bare name is one of the scenarios that come with cheesedb, unless there is a file of that name. */
   #scenarioFile(name: string): string {
-    return /^[\w-]+$/.test(name) ? join(this.config.root, "examples", `${name}.json`) : name;
+    const isOwn = statSync(name, { throwIfNoEntry: false })?.isFile();
+    return isOwn || !EXAMPLES.includes(name)
+      ? name
+      : join(this.config.root, "examples", `${name}.json`);
+  }
+}
+
+function tempFolder(): string {
+  try {
+    return mkdtempSync(join(tmpdir(), "cheesedb-demo-"));
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    throw new CheeseError("DISK", `cannot make a temporary folder in ${tmpdir()}: ${code}`, {
+      cause,
+      hint: "Set TMPDIR to a folder in which files can be made.",
+    });
   }
 }
 
 function readScenario(file: string): string {
   try {
-    return readFileSync(file, "utf8");
+    return decodeUtf8(readFileSync(file), "it");
   } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
-    throw new CheeseError(
-      "BAD_INPUT",
-      `cannot read the scenario ${file}${code === "ENOENT" ? ": there is no such file" : ""}`,
-      {
-        cause,
-        file,
-        hint: "Name a file, or one of those that come with cheesedb: weather, address, payment.",
-      },
-    );
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const why =
+      cause instanceof CheeseError ? message : code === "ENOENT" && "there is no such file";
+    throw new CheeseError("BAD_INPUT", `cannot read the scenario ${file}${why ? `: ${why}` : ""}`, {
+      cause,
+      file,
+      hint: `Name a file, or one of those that come with cheesedb: ${EXAMPLES.join(", ")}.`,
+    });
   }
 }
 

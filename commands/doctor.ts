@@ -3,7 +3,7 @@ import { CheeseCommand } from "../src/cli/command.ts";
 export default class Doctor extends CheeseCommand {
   static override summary = "Check that everything cheesedb stands on is in order.";
   static override description =
-    "The Node version, its hash, the store's permissions, the locks, whether the disk honours a flush. Says what to do about each failure, and exits 1 if there is one.";
+    "The Node version, its hash, the store's permissions, the locks, whether the disk honours a flush, and whether the language model answers, if one is configured. Says what to do about each failure, and exits 1 if there is one.";
   static override examples = [
     { description: "The default store", command: "<%= config.bin %> doctor" },
     {
@@ -15,7 +15,7 @@ export default class Doctor extends CheeseCommand {
   async run() {
     const { flags } = await this.parse(Doctor);
     const { examine } = await import("../src/cli/doctor.ts");
-    const result = await examine(this.storePath(flags));
+    const result = await examine(this.storePath(flags), process.env);
     if (!result.ok) process.exitCode = 1;
     return this.show(result, (render) => render.doctor(result));
   }

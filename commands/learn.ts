@@ -33,7 +33,8 @@ export default class Learn extends CheeseCommand {
 
   async run() {
     const { args, flags } = await this.parse(Learn);
-    const ids = ((args.lot ?? []) as unknown as string[]).map((id) => parseId(id));
+    const named = (args.lot ?? []) as unknown as string[];
+    const ids = [...new Set(named.map((id) => parseId(id)))];
     if (Boolean(flags.new) === ids.length > 0)
       throw new CheeseError(
         "USAGE",

@@ -174,7 +174,7 @@ export abstract class CheeseCommand extends Command {
     const { hostname } = new URL(model.info.server);
     const isHere = ["127.0.0.1", "localhost", "[::1]"].includes(hostname);
     if (isHere || yes || !this.isInteractive) return;
-    await this.confirm(`This sends texts to ${hostname} (${model.info.name}). Go on?`);
+    await this.confirm(`This sends texts to ${hostname} (${plain(model.info.name)}). Go on?`);
   }
 
   protected get isInteractive(): boolean {

@@ -5,6 +5,7 @@ import { closeSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "nod
 import { join } from "node:path";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { CheeseError, Store } from "../index.ts";
+import { readLlmSettings } from "../llm/config.ts";
 
 export interface Check {
   name: string;
@@ -20,23 +21,17 @@ const FLUSH_MS_MIN = 0.02;
 const FLUSHES = 32;
 const MODEL_MS_MAX = 30_000;
 
+/** @param env where the settings of a language model may stand too */
 export async function examine(
   path: string,
+  env: NodeJS.ProcessEnv,
 ): Promise<{ ok: boolean; store: string; checks: Check[] }> {
   const checks: Check[] = [];
   const check = async (name: string, look: () => Examined | Promise<Examined>) => {
     try {
       checks.push({ name, ...(await look()) });
     } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      const isDisk = ["EROFS", "EPERM", "EACCES", "ENOSPC", "EDQUOT", "EIO"].includes(code ?? "");
-      const hint =
-        error instanceof CheeseError
-          ? error.hint
-          : isDisk
-            ? "Make the folder writable: what is there can still be read."
-            : "Report this.";
-      checks.push({ name, ok: false, detail: (error as Error).message, hint });
+      checks.push({ name, ok: false, detail: (error as Error).message, hint: remedy(error) });
     }
   };
   await check("node", lookAtNode);
@@ -53,9 +48,20 @@ export async function examine(
     await check("flush", () => lookAtFlush(path));
     await check("agents", () => lookAtAgents(opened));
   }
-  await check("model", () => lookAtModel(path));
+  await check("model", () => lookAtModel(path, env));
   for (const each of checks) if (each.ok) delete each.hint;
   return { ok: checks.every(({ ok }) => ok), store: path, checks };
+}
+
+function remedy(error: unknown): string | undefined {
+  if (error instanceof CheeseError)
+    return error.code === "LLM"
+      ? "See to the settings in llm.conf, and that the server runs."
+      : error.hint;
+  const { code = "" } = error as NodeJS.ErrnoException;
+  return ["EROFS", "EPERM", "EACCES", "ENOSPC", "EDQUOT", "EIO"].includes(code)
+    ? "Make the folder writable: what is there can still be read."
+    : "Report this.";
 }
 
 function lookAtNode(): Examined {
@@ -114,10 +120,9 @@ async function lookAtLocks(store: Store): Promise<Examined> {
 }
 
 /** Whether the language model that is configured, or found on this machine, answers. */
-async function lookAtModel(path: string): Promise<Examined> {
-  const { readLlmSettings } = await import("../llm/config.ts");
+async function lookAtModel(path: string, env: NodeJS.ProcessEnv): Promise<Examined> {
   const { chooseModel } = await import("../llm/choose.ts");
-  const settings = readLlmSettings(path, process.env);
+  const settings = readLlmSettings(path, env);
   const [warning] = settings.warnings;
   if (warning) return { ok: false, detail: warning, hint: "A key is a secret: shut others out." };
   const chosen = await chooseModel(settings, { silenceMs: MODEL_MS_MAX });

@@ -43,7 +43,8 @@ export class Progress {
 
 /** Says that something is under way, until it is stopped. */
 export async function startSpinner(text: string, stream: NodeJS.WriteStream): Promise<() => void> {
-  if (!stream.isTTY || process.env.TERM === "dumb") return () => {};
+  // On a terminal that does not know its width ora would clear lines without end.
+  if (!stream.isTTY || !stream.columns || process.env.TERM === "dumb") return () => {};
   const { default: ora } = await import("ora");
   // discardStdin would take the keyboard away from Ctrl-C.
   const spinner = ora({ text, stream, discardStdin: false }).start();

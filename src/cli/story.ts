@@ -6,10 +6,22 @@ import type { ModelInfo } from "../llm/client.ts";
 import type { DemoAnswer, DemoEvent, DemoResult, Strategy, StrategyName } from "../llm/demo.ts";
 import type { Proposal } from "../llm/learn.ts";
 import type { Renderer } from "./render.ts";
-import { cut, ids, pad, plain, plural, quoted, type Style, some, wrapped } from "./style.ts";
+import {
+  cut,
+  eitherOf,
+  ids,
+  pad,
+  plain,
+  plural,
+  quoted,
+  type Style,
+  some,
+  wrapped,
+} from "./style.ts";
 
 const LABEL_COLUMNS = 13;
-const BAD = " ←\u00a0will\u00a0turn\u00a0out\u00a0bad";
+/** Unbroken while lines are made; then with spaces, so that it is found by who looks for it. */
+const BAD = "←\u00a0will\u00a0turn\u00a0out\u00a0bad";
 const REFUSED_COLUMNS = 50;
 
 // ----- learn and ask -----
@@ -67,7 +79,9 @@ export function learned({ style }: Renderer, { memories, refused, model }: Learn
 
 function refusals(style: Style, refused: Proposal["refused"]): string[] {
   return refused.map(({ text, message }) =>
-    style.dim(`  left out: ${cut(plain(text), REFUSED_COLUMNS)} (${plain(message)})`),
+    style.dim(
+      wrapped(`left out: ${cut(plain(text), REFUSED_COLUMNS)} (${plain(message)})`, "  ", 2),
+    ),
   );
 }
 
@@ -103,12 +117,14 @@ export function demoStep({ style }: Renderer, event: DemoEvent): string {
   switch (event.step) {
     case "begin": {
       const model = wrapped(`model: ${plain(event.model.name)}; ${event.model.how}`, "");
-      return `${style.chalk.bold(plain(event.title))}\n${model}\n${heading(style, 1, "Sources arrive")}`;
+      return `${style.chalk.bold(wrapped(plain(event.title), ""))}\n${model}\n${heading(style, 1, "Sources arrive")}`;
     }
     case "source": {
       const { id, label, text, bad } = event.source;
-      const line = `[${id}] ${pad(plain(label), LABEL_COLUMNS)} ${plain(text)}${bad ? BAD : ""}`;
-      return `${wrapped(line, "  ", 18).replace(BAD, style.chalk.red(BAD))}\n`;
+      const line = `[${id}] ${pad(plain(label), LABEL_COLUMNS)} ${plain(text)}${bad ? ` ${BAD}` : ""}`;
+      const lines = wrapped(line, "  ", 18);
+      if (!bad) return `${lines}\n`;
+      return `${lines.slice(0, -BAD.length)}${style.chalk.red(BAD.replaceAll("\u00a0", " "))}\n`;
     }
     case "thinking":
       return "";
@@ -126,7 +142,7 @@ export function demoStep({ style }: Renderer, event: DemoEvent): string {
 }
 
 function heading(style: Style, number: number, text: string): string {
-  return `\n${style.chalk.cyan(String(number))}  ${style.chalk.bold(text)}\n`;
+  return `\n${style.chalk.cyan(String(number))}${style.chalk.bold(wrapped(text, "   ").slice(1))}\n`;
 }
 
 function memoriesStep(
@@ -152,8 +168,8 @@ function answerLines(style: Style, { answer, cites, usesBadData, decidedBy }: De
     : style.chalk.green("it does not use the bad data");
   const lines = [wrapped(`"${plain(answer)}"`, "  ", 1), `  ${cited}; ${verdict}`];
   const said = [decidedBy.cites, decidedBy.judge ?? decidedBy.text, decidedBy.text];
-  if (said.some((each) => each !== said[0])) {
-    // What decides is the model's judgement; where the witnesses differ, all are named.
+  if (decidedBy.judge === null || said.some((each) => each !== said[0])) {
+    // What decides is the model's judgement; where there is none, or the witnesses differ, all are named.
     const words = [
       `the model's own judgement: ${yesNo(decidedBy.judge)}`,
       `cites a memory on the bad source alone: ${yesNo(decidedBy.cites)}`,
@@ -185,7 +201,7 @@ const STRATEGY_ROWS: Record<StrategyName, string> = {
 
 function strategyStep(
   style: Style,
-  { strategy, bad }: Extract<DemoEvent, { step: "strategy" }>,
+  { strategy, bad, fooledBy }: Extract<DemoEvent, { step: "strategy" }>,
 ): string {
   const { name, removed, survivors, badTextPlaces, bytesSearched } = strategy;
   const lines: string[] = [];
@@ -196,7 +212,9 @@ function strategyStep(
   if (name === "strict") {
     lines.push(
       wrapped(
-        "Fair was fooled: what it spared stands on a source that was not recalled, and that may be the same attacker's. Two other modes:",
+        fooledBy === "declaration"
+          ? "Fair goes by the sources that the model declared, and what the answer rests on was declared to come from others. Two other modes:"
+          : "Fair was fooled: what it spared stands on a source that was not recalled, and that may be the same attacker's. Two other modes:",
         "  ",
       ),
       "",
@@ -224,10 +242,9 @@ function strategyStep(
 
 function endStep(style: Style, result: DemoResult): string {
   const { before, strategies, runs, kept, folder, memories, search } = result;
-  const uses = ({ usesBadData, usedIn }: { usesBadData: boolean; usedIn: number }) => {
-    const isUsed = runs > 1 ? usedIn > 0 : usesBadData;
-    const word = runs > 1 ? `${usedIn} of ${runs}` : usesBadData ? "yes" : "no";
-    return isUsed ? style.chalk.red(word) : style.chalk.green(word);
+  const uses = ({ usedIn }: { usedIn: number }) => {
+    const word = runs > 1 ? `${usedIn} of ${runs}` : yesNo(usedIn > 0);
+    return usedIn > 0 ? style.chalk.red(word) : style.chalk.green(word);
   };
   const row = (name: string, each: DemoResult["before"] | Strategy) => [
     name,
@@ -235,7 +252,7 @@ function endStep(style: Style, result: DemoResult): string {
     uses(each),
     String(each.badTextPlaces),
   ];
-  const head = ["", "memories it sees", "still uses the bad data", "bad text on disk, places"];
+  const head = ["", "memories seen", "still uses the bad data", "bad text on disk"];
   const table = style.table(
     [
       head.map((cell) => style.dim(cell)),
@@ -251,7 +268,7 @@ function endStep(style: Style, result: DemoResult): string {
     wrapped(conclusion(result), "  "),
   ];
   if (kept) {
-    const at = (name: string) => join(folder, name);
+    const at = (name: string) => quoted(join(folder, name));
     lines.push(
       "",
       style.next(`cheesedb list demo --all --store ${at("untrusted")}`),
@@ -264,37 +281,47 @@ function endStep(style: Style, result: DemoResult): string {
 }
 
 /** What the table shows, in words; also where it shows nothing, or the contrary. */
-function conclusion({ before, strategies, model }: DemoResult): string {
+function conclusion({ before, strategies, model, memories, runs }: DemoResult): string {
   const of = (name: StrategyName) => strategies.find((each) => each.name === name);
-  const [naive, untrusted, erase, strict] = [
+  const [naive, untrusted, erase, strict, contact] = [
     of("naive"),
     of("untrusted"),
     of("erase"),
     of("strict"),
+    of("contact"),
   ];
   if (!naive || !untrusted || !erase) return "";
   const disk =
     erase.badTextPlaces === 0
       ? "After the erase no byte of the files holds the bad text."
       : `After the erase its words still stand in ${plural(erase.badTextPlaces, "place")}: in what did not come from this source alone.`;
-  if (!before.usesBadData) {
+  if (before.usedIn === 0) {
     return `This model shows nothing about answers: even before anything was removed, its answer did not use the bad data. ${disk}`;
   }
   const parts = [
-    naive.usesBadData
+    naive.usedIn > 0
       ? "The plain list deleted the source, and the agent goes on acting on what it had learned from it."
       : "The plain list kept what was learned from the source; this model did not use it this time.",
   ];
-  if (!untrusted.usesBadData && !erase.usesBadData) {
+  const fooled = [erase, untrusted].find(({ usedIn }) => usedIn > 0);
+  if (!fooled) {
     parts.push("The recall took what was learned too, and the agent no longer knows it.");
-  } else if (strict) {
-    const better = strict.usesBadData ? "even strict did not change this answer" : "strict was not";
+  } else if (strict?.usedIn === 0 && fooled.survivors.length > 0) {
     parts.push(
-      `The fair recall was fooled by a second leg; ${better}. Which mode is right, only someone who knows the sources can say.`,
+      "The fair recall was fooled by a second leg; strict was not. Which mode is right, only someone who knows the sources can say.",
+    );
+  } else if (contact && fooled.cites.length > 0) {
+    const cited = memories.filter(({ id }) => fooled.cites.includes(id));
+    const legs = cited.map(({ id, from }) => `[${id}] ← ${eitherOf(from)}`).join(", ");
+    parts.push(
+      `After the recall the answer still asserts it, and rests on a memory that the model declared to come from elsewhere: ${legs}. A recall follows the legs that were declared.`,
+      contact.usedIn > 0
+        ? "Not even contact changed this answer."
+        : "Contact goes by what was in view when it was written, and took it.",
     );
   } else {
     parts.push(
-      "After the recall the model still asserts it, though none of its memories says so: it made it up. That, no memory database can take from a model.",
+      `After the recall the model still asserts it${runs > 1 ? " in some runs" : ""}, and cites no memory for it: it made it up. That, no memory database can take from a model.`,
     );
   }
   parts.push(disk);

@@ -140,21 +140,45 @@ export class Style {
   }
 }
 
-/** Lines of prose, at most 78 columns wide; those after the first hang in by so many more. */
+/**
+ * Lines of prose, at most 78 columns wide; those after the first hang in by so many more. A word that is wider than a line
+ * is broken.
+ */
 export function wrapped(text: string, indent: string, hanging = 0): string {
+  const next = indent + " ".repeat(hanging);
   const lines: string[] = [];
   let line = indent;
   let isEmpty = true;
-  for (const word of text.split(" ")) {
-    if (!isEmpty && width(line) + 1 + width(word) > PROSE_COLUMNS) {
-      lines.push(line);
-      line = indent + " ".repeat(hanging);
-      isEmpty = true;
+  const breakLine = () => {
+    lines.push(line.trimEnd());
+    line = next;
+    isEmpty = true;
+  };
+  for (let word of text.split(" ")) {
+    if (!isEmpty && width(line) + 1 + width(word) > PROSE_COLUMNS) breakLine();
+    if (!isEmpty) line += " ";
+    for (;;) {
+      const piece = beginning(word, PROSE_COLUMNS - width(line));
+      line += piece;
+      if (piece === word) break;
+      word = word.slice(piece.length);
+      breakLine();
     }
-    line += isEmpty ? word : ` ${word}`;
     isEmpty = false;
   }
-  return [...lines, line].join("\n");
+  return [...lines, line.trimEnd()].join("\n");
+}
+
+/** As much of a word as so many columns hold; one letter at the least. */
+function beginning(word: string, columns: number): string {
+  let piece = "";
+  let taken = 0;
+  for (const letter of word) {
+    taken += width(letter);
+    if (taken > columns && piece !== "") break;
+    piece += letter;
+  }
+  return piece;
 }
 
 /** At most a dozen ids, and how many more. */
@@ -173,5 +197,5 @@ function unstyled(text: string): string {
 /** A name as a shell takes it. */
 export function quoted(text: string): string {
   const name = plain(text);
-  return /^[\w.@%+:,-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
+  return /^[\w.@%+:,/-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
 }

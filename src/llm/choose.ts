@@ -27,12 +27,14 @@ export interface ChooseOptions {
   /** The built-in reader, whatever is configured or found. */
   builtIn?: boolean | undefined;
   silenceMs?: number | undefined;
+  /** Where to look, when nothing is configured. */
+  localServers?: readonly { name: string; url: string }[] | undefined;
 }
 
 /** @throws CheeseError LLM when what is configured names no model, and its server offers none */
 export async function chooseModel(
   settings: LlmSettings,
-  { builtIn = false, silenceMs }: ChooseOptions = {},
+  { builtIn = false, silenceMs, localServers = LOCAL_SERVERS }: ChooseOptions = {},
 ): Promise<ChosenModel> {
   const { apiKey } = settings;
   const connect = (name: string, server: string) =>
@@ -46,9 +48,9 @@ export async function chooseModel(
   }
   if (!builtIn) {
     const offers = await Promise.all(
-      LOCAL_SERVERS.map(async (server) => ({
+      localServers.map(async (server) => ({
         server,
-        models: await listModels(server.url, apiKey, LOOK_MS),
+        models: (await listModels(server.url, apiKey, LOOK_MS)).models,
       })),
     );
     for (const { server, models } of offers) {
@@ -74,11 +76,14 @@ export async function chooseModel(
 }
 
 async function firstModel(server: string, apiKey: string | null): Promise<string> {
-  const models = await listModels(server, apiKey, LIST_MS);
+  const { models, status } = await listModels(server, apiKey, LIST_MS);
   const name = models?.find(talks);
   if (name) return name;
+  const failed = `the language model at ${server} failed`;
+  if (status === 401 || status === 403)
+    throw new CheeseError("LLM", `${failed}: it does not accept the api_key`);
   const why = models ? "it offers no model" : "it cannot be reached, or does not list its models";
-  throw new CheeseError("LLM", `the language model at ${server} failed: ${why}`, {
+  throw new CheeseError("LLM", `${failed}: ${why}`, {
     hint: 'Name the model in llm.conf: "model = …".',
   });
 }

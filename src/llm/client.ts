@@ -32,20 +32,30 @@ export interface AskOptions {
 /** A server that says nothing for so long is given up. */
 const SILENCE_MS = 120_000;
 const TOKENS_MAX = 2048;
+/** Not every server heeds max_tokens, and not every model comes to an end. */
+const ANSWER_CHARACTERS_MAX = 8 * 1024 * 1024;
 const QUOTED_MAX = 300;
+/** A shorter key is no secret, and stands in too many words. */
+const KEY_CHARACTERS_MIN = 4;
 
 export class Model {
   readonly info: ModelInfo;
   readonly #client: OpenAI;
+  readonly #apiKey: string | null;
   readonly #silenceMs: number;
   /** Set to false once the server has refused a response format. */
   #takesSchema = true;
   /** Every exchange so far. */
   readonly exchanges: Exchange[] = [];
 
-  private constructor(info: ModelInfo, client: OpenAI, silenceMs: number) {
+  private constructor(
+    info: ModelInfo,
+    client: OpenAI,
+    { apiKey, silenceMs }: { apiKey: string | null; silenceMs: number },
+  ) {
     this.info = info;
     this.#client = client;
+    this.#apiKey = apiKey;
     this.#silenceMs = silenceMs;
   }
 
@@ -53,7 +63,8 @@ export class Model {
     info: ModelInfo,
     { apiKey, silenceMs = SILENCE_MS }: { apiKey: string | null; silenceMs?: number },
   ): Promise<Model> {
-    return new Model(info, await openClient(info.server, apiKey, silenceMs), silenceMs);
+    const client = await openClient(info.server, apiKey, silenceMs);
+    return new Model(info, client, { apiKey, silenceMs });
   }
 
   /** A free answer, without what the model thought aloud. @throws CheeseError LLM */
@@ -90,7 +101,7 @@ export class Model {
     const second = await this.#callWithSchema(name, schema, repair, options);
     const repaired = parse(second, shape);
     if (repaired.ok) return repaired.value;
-    throw this.#useless(`${repaired.problem}: ${quoted(second)}`);
+    throw this.#useless(`${repaired.problem}${this.#came(second)}`);
   }
 
   async #callWithSchema(
@@ -170,13 +181,24 @@ export class Model {
     let reasoning = "";
     let chunks = 0;
     let isFinished = false;
-    for await (const chunk of stream) {
-      heard();
-      chunks++;
-      const choice = chunk.choices?.[0];
-      text += choice?.delta?.content ?? "";
-      reasoning += (choice?.delta as { reasoning?: string } | undefined)?.reasoning ?? "";
-      if (choice?.finish_reason) isFinished = true;
+    try {
+      for await (const chunk of stream) {
+        heard();
+        chunks++;
+        const choice = chunk.choices?.[0];
+        text += choice?.delta?.content ?? "";
+        reasoning += reasoningIn(choice?.delta);
+        if (text.length + reasoning.length > ANSWER_CHARACTERS_MAX)
+          throw new Error(`its answer does not end${this.#came(text)}`);
+        // Whatever comes after that is no part of the answer, and some servers keep the line open.
+        if (choice?.finish_reason) {
+          isFinished = true;
+          break;
+        }
+      }
+    } catch (error) {
+      if (codeWithin(error) !== CLOSED) throw error;
+      throw new Error(`the answer broke off${this.#came(text)}`, { cause: error });
     }
     if (chunks === 0) {
       // Some servers take `stream` and answer in one piece all the same.
@@ -185,11 +207,11 @@ export class Model {
         { signal },
       );
       const message = whole?.choices?.[0]?.message;
-      if (typeof message?.content !== "string")
-        throw new Error(`it sent no chat completion: ${quoted(JSON.stringify(whole ?? null))}`);
-      return message.content;
-    }
-    if (!isFinished) throw new Error(`the answer broke off: ${quoted(text)}`);
+      text = message?.content ?? "";
+      reasoning = reasoningIn(message);
+      if (typeof message?.content !== "string" && reasoning === "")
+        throw new Error(`it sent no chat completion${this.#came(JSON.stringify(whole ?? null))}`);
+    } else if (!isFinished) throw new Error(`the answer broke off${this.#came(text)}`);
     if (text === "" && reasoning !== "")
       throw new Error(
         "it sent its reasoning and no answer: turn reasoning off, or allow it more tokens",
@@ -199,7 +221,7 @@ export class Model {
 
   #translate(error: unknown): CheeseError {
     const status = statusOf(error);
-    const { message, name } = error as Error;
+    const { message } = error as Error;
     if (status === 401 || status === 403)
       return this.#unreachable("it does not accept the api_key", error);
     if (status === 404)
@@ -209,12 +231,30 @@ export class Model {
       );
     if (status === 429)
       return this.#unreachable("it is asked too often, or the account is used up (429)", error);
-    if (status !== undefined)
-      return this.#unreachable(`it answered ${status}: ${quoted(message)}`, error);
-    if (name.includes("Connection") || (error as { code?: string }).code === "ECONNREFUSED") {
-      return this.#unreachable("it cannot be reached", error);
+    if (status !== undefined) {
+      // The client puts the status before the words, and has words of its own where there are none.
+      const words = message.replace(/^\d+ (status code \(no body\)$)?/, "");
+      return this.#unreachable(`it answered ${status}${this.#came(words)}`, error);
     }
-    return this.#unreachable(quoted(message), error);
+    // Errors of the client have a status, if only undefined; ours say by themselves what happened.
+    const code = "status" in (error as Error) ? codeWithin(error) : undefined;
+    if (code === NO_HTTP) return this.#unreachable("what listens there speaks no HTTP", error);
+    if (code === CLOSED)
+      return this.#unreachable("it closed the connection without an answer", error);
+    if (code !== undefined) return this.#unreachable(`it cannot be reached (${code})`, error);
+    return this.#unreachable(this.#quoted(message), error);
+  }
+
+  /** What came, after a colon; nothing where nothing did. */
+  #came(text: string): string {
+    return text.trim() === "" ? "" : `: ${this.#quoted(text)}`;
+  }
+
+  /** The beginning of what a server sent. It may send back the key that it was sent. */
+  #quoted(text: string): string {
+    const key = this.#apiKey ?? "";
+    const shown = key.length < KEY_CHARACTERS_MIN ? text : text.replaceAll(key, "…");
+    return shown.length > QUOTED_MAX ? `${shown.slice(0, QUOTED_MAX)}…` : shown;
   }
 
   #unreachable(why: string, cause: unknown): CheeseError {
@@ -248,19 +288,26 @@ async function openClient(
   });
 }
 
-/** Models that a server offers; null when there is none there, or it does not answer in time. */
+/** What a server says when it is asked for its models. */
+export interface Offer {
+  /** Null when there is no server there, it does not answer in time, or has no list. */
+  models: string[] | null;
+  /** The status of its refusal, if it refused. */
+  status?: number | undefined;
+}
+
 export async function listModels(
   server: string,
   apiKey: string | null,
   withinMs: number,
-): Promise<string[] | null> {
+): Promise<Offer> {
   try {
     const client = await openClient(server, apiKey, withinMs);
     const { data } = await client.models.list({ timeout: withinMs });
-    if (!Array.isArray(data)) return null;
-    return data.map(({ id }) => id).filter((id) => typeof id === "string");
-  } catch {
-    return null;
+    if (!Array.isArray(data)) return { models: null };
+    return { models: data.map(({ id }) => id).filter((id) => typeof id === "string") };
+  } catch (error) {
+    return { models: null, status: statusOf(error) };
   }
 }
 
@@ -269,15 +316,45 @@ function statusOf(error: unknown): number | undefined {
   return typeof status === "number" ? status : undefined;
 }
 
-function quoted(text: string): string {
-  return text.length > QUOTED_MAX ? `${text.slice(0, QUOTED_MAX)}…` : text;
+/** The other side closed the connection. */
+const CLOSED = "UND_ERR_SOCKET";
+const NO_HTTP = "HTTPParserError";
+const CAUSES_MAX = 5;
+
+/** What lies under a failure of the connection: ECONNREFUSED, UND_ERR_SOCKET, …, or NO_HTTP, which has no code. */
+function codeWithin(error: unknown): string | undefined {
+  let inner = error as { code?: unknown; name?: unknown; cause?: unknown } | undefined;
+  for (let depth = 0; inner && depth < CAUSES_MAX; depth++) {
+    if (inner.name === NO_HTTP) return NO_HTTP;
+    if (typeof inner.code === "string") return inner.code;
+    inner = inner.cause as typeof inner;
+  }
+  return undefined;
 }
 
+/** Servers that keep a model's reasoning apart do not agree on where. */
+function reasoningIn(part: unknown): string {
+  const { reasoning, reasoning_content } = (part ?? {}) as Record<string, unknown>;
+  return [reasoning, reasoning_content].filter((text) => typeof text === "string").join("");
+}
+
+/** Without what stands in <think>…</think>, also where one of the tags is missing. */
 export function stripThinking(text: string): string {
-  // An opening tag may be missing, where the template has written it.
-  return text
-    .replace(/<think(ing)?>[\s\S]*?<\/think(ing)?>/gi, "")
-    .replace(/^[\s\S]*<\/think(ing)?>/i, "");
+  let kept = "";
+  let from = 0;
+  let isThought = false;
+  for (const tag of text.matchAll(/<(\/?)think(?:ing)?>/gi)) {
+    if (tag[1] === "/") {
+      // The opening tag may have been written by the template.
+      if (!isThought) kept = "";
+      isThought = false;
+      from = tag.index + tag[0].length;
+    } else if (!isThought) {
+      kept += text.slice(from, tag.index);
+      isThought = true;
+    }
+  }
+  return isThought ? kept : kept + text.slice(from);
 }
 
 function parse<T>(
@@ -286,7 +363,8 @@ function parse<T>(
 ): { ok: true; value: T } | { ok: false; problem: string } {
   const text = stripThinking(raw).trim();
   if (text === "") return { ok: false, problem: "it is empty" };
-  const found = jsonIn(text);
+  // JSON alone is the answer as it stands, whatever tags its texts speak of.
+  const found = objectIn(raw) ?? jsonIn(text);
   if (found === undefined) return { ok: false, problem: "it is no JSON object" };
   const result = shape.safeParse(found);
   if (result.success) return { ok: true, value: result.data };
@@ -298,22 +376,25 @@ function parse<T>(
 }
 
 /** The JSON object in a text that may stand in a fence, or have words around it. */
-function jsonIn(text: string): unknown {
-  const fenced = /```(?:json)?\s*([\s\S]*?)```/i.exec(text)?.[1];
-  for (const candidate of [
-    text,
-    fenced,
-    text.slice(text.indexOf("{"), text.lastIndexOf("}") + 1),
-  ]) {
-    if (!candidate) continue;
-    try {
-      const value: unknown = JSON.parse(candidate);
-      if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-    } catch {
-      // Then it is one of the other candidates.
-    }
+function jsonIn(text: string): object | undefined {
+  const fence = text.indexOf("```") + 3;
+  const end = text.indexOf("```", fence);
+  return (
+    objectIn(text) ??
+    (fence > 2 && end !== -1
+      ? objectIn(text.slice(fence, end).replace(/^json/i, ""))
+      : undefined) ??
+    objectIn(text.slice(text.indexOf("{"), text.lastIndexOf("}") + 1))
+  );
+}
+
+function objectIn(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
   }
-  return undefined;
 }
 
 /** The schema as servers take it: no references, all keys required, nothing more allowed. */

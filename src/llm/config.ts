@@ -34,20 +34,40 @@ const OTHERS_CAN_READ = 0o077;
 export function readLlmSettings(storePath: string, env: NodeJS.ProcessEnv): LlmSettings {
   const path = join(storePath, LLM_CONF);
   const settings = parseLlmConf(readIfThere(path), path);
-  settings.baseUrl ??= env.OPENAI_BASE_URL || null;
+  settings.baseUrl ??= baseUrlOf(env);
   settings.apiKey ??= env.OPENAI_API_KEY || null;
   settings.model ??= env.CHEESEDB_MODEL || null;
   return settings;
 }
 
+function baseUrlOf({ OPENAI_BASE_URL: url }: NodeJS.ProcessEnv): string | null {
+  if (!url) return null;
+  const problem = problemOf(url);
+  if (problem)
+    throw new CheeseError("BAD_INPUT", `the environment's OPENAI_BASE_URL ${problem}`, {
+      hint: "For example http://127.0.0.1:11434/v1.",
+    });
+  return url;
+}
+
 function readIfThere(path: string): string {
+  let bytes: Buffer;
   try {
-    return decodeUtf8(readFileSync(path), path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
-    if (error instanceof CheeseError)
-      throw new CheeseError("BAD_INPUT", error.message, { cause: error });
-    throw new CheeseError("BAD_INPUT", `cannot read ${path}`, { cause: error, file: path });
+    bytes = readFileSync(path);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "ENOENT") return "";
+    throw new CheeseError("BAD_INPUT", `cannot read ${path}`, { cause, file: path });
+  }
+  try {
+    return decodeUtf8(bytes, path);
+  } catch (cause) {
+    const { offset = 0 } = cause as CheeseError;
+    const line = bytes.subarray(0, offset).toString("latin1").split("\n").length;
+    throw new CheeseError("BAD_INPUT", `${LLM_CONF}, line ${line}: it is not valid UTF-8`, {
+      cause,
+      line,
+      file: path,
+    });
   }
 }
 
@@ -80,7 +100,8 @@ export function parseLlmConf(text: string, path: string): LlmSettings {
     if (value === "") throw wrong(`"${key}" has no value`);
     const field = KEYS[key as Key];
     if (settings[field] !== null) throw wrong(`"${key}" stands there twice`);
-    if (field === "baseUrl" && !isHttp(value)) throw wrong("base_url is no http or https address");
+    const problem = field === "baseUrl" ? problemOf(value) : null;
+    if (problem) throw wrong(`base_url ${problem}`);
     settings[field] = value;
   }
   if (settings.apiKey && othersCanRead(path)) {
@@ -89,8 +110,11 @@ export function parseLlmConf(text: string, path: string): LlmSettings {
   return settings;
 }
 
-function isHttp(value: string): boolean {
-  return URL.canParse(value) && /^https?:$/.test(new URL(value).protocol);
+/** What is wrong with a server's address; never the address itself, which may hold a password. */
+function problemOf(address: string): string | null {
+  const url = URL.canParse(address) ? new URL(address) : null;
+  if (!url || !/^https?:$/.test(url.protocol)) return "is no http or https address";
+  return url.username || url.password ? "holds a name or a password: the key is api_key" : null;
 }
 
 function othersCanRead(path: string): boolean {

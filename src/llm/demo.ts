@@ -102,7 +102,13 @@ export type DemoEvent =
       refused: DemoResult["refused"];
     }
   | { step: "before"; question: string; before: DemoResult["before"] }
-  | { step: "strategy"; strategy: Strategy; bad: DemoSource[] }
+  | {
+      step: "strategy";
+      strategy: Strategy;
+      bad: DemoSource[];
+      /** Why strict and contact are shown: a leg that holds, or a leg that was declared wrongly. */
+      fooledBy?: "second leg" | "declaration" | undefined;
+    }
   | { step: "end"; result: DemoResult };
 
 export interface DemoOptions {
@@ -186,18 +192,20 @@ class Demo {
     await agent.close();
 
     const strategies: Strategy[] = [];
+    let fooledBy: "second leg" | "declaration" | undefined;
     const tryOut = async function* (this: Demo, name: StrategyName): AsyncGenerator<DemoEvent> {
       yield { step: "thinking", about: "the question again" };
       const strategy =
         name === "naive" ? await this.#naive(badIds) : await this.#recall(name, badIds, token);
       strategies.push(strategy);
-      yield { step: "strategy", strategy, bad };
+      yield { step: "strategy", strategy, bad, fooledBy };
     }.bind(this);
     for (const name of ["naive", "untrusted", "erase"] as const) yield* tryOut(name);
-    // Fair was fooled, if a survivor holds what is bad: then it is told, and shown what takes it.
-    const fair = strategies.at(-1) as Strategy;
-    if (fair.usesBadData && fair.survivors.length > 0)
-      for (const name of ["strict", "contact"] as const) yield* tryOut(name);
+    // Fair was fooled, if something that lives holds what is bad: then it is told, and shown what takes it.
+    const fooled = strategies.find(({ mode, usedIn }) => mode === "fair" && usedIn > 0);
+    if (fooled && fooled.survivors.length > 0) fooledBy = "second leg";
+    else if (fooled && fooled.cites.length > 0) fooledBy = "declaration";
+    if (fooledBy) for (const name of ["strict", "contact"] as const) yield* tryOut(name);
 
     const result: DemoResult = {
       scenario: scenario.title,
@@ -248,7 +256,7 @@ class Demo {
       why = error.message;
     }
     if (why !== null) {
-      if (!scenario.memories)
+      if (!scenario.memories?.length)
         throw new CheeseError("LLM", `${why}, and the scenario has no memories of its own`, {
           hint: "Try another model.",
         });
@@ -333,9 +341,9 @@ class Demo {
     const left = sources.filter(({ id }) => !badIds.includes(id));
     writeFileSync(path, JSON.stringify({ sources: left, memories }, null, 2));
     const asked = await this.#askTimes(memories);
-    const contents = readFileSync(path, "utf8").toLowerCase();
+    const contents = readFileSync(path, "utf8");
     const badTextPlaces = this.#options.scenario.search.reduce(
-      (sum, word) => sum + contents.split(word.toLowerCase()).length - 1,
+      (sum, word) => sum + placesInJson(contents, word),
       0,
     );
     return {
@@ -383,4 +391,16 @@ class Demo {
       bytesSearched: bytesScanned,
     };
   }
+}
+
+/** Places in a JSON document where a word stands, in any case, as it is or as JSON writes it; overlapping ones too. */
+function placesInJson(document: string, word: string): number {
+  const contents = document.toLowerCase();
+  let count = 0;
+  for (const form of new Set([word, JSON.stringify(word).slice(1, -1)])) {
+    const wanted = form.toLowerCase();
+    for (let at = contents.indexOf(wanted); at !== -1; at = contents.indexOf(wanted, at + 1))
+      count++;
+  }
+  return count;
 }

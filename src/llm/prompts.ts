@@ -27,7 +27,8 @@ export const Learned = z.strictObject({
 });
 export type Learned = z.infer<typeof Learned>;
 
-export const Answer = z.strictObject({ answer: z.string(), cites: z.array(z.number()) });
+const NotBlank = z.string().refine((text) => text.trim() !== "", "is empty");
+export const Answer = z.strictObject({ answer: NotBlank, cites: z.array(z.number()) });
 export type Answer = z.infer<typeof Answer>;
 
 export const Judgement = z.strictObject({ asserts: z.boolean() });
@@ -74,14 +75,16 @@ export function learnPrompt({
 export function mendPrompt(
   before: Message[],
   answer: Learned,
-  refusals: { text: string; message: string }[],
+  refusals: readonly { number: number; text: string; message: string }[],
 ): Message[] {
+  const refusalLine = ({ number, text, message }: (typeof refusals)[number]) =>
+    `- m${number} ${JSON.stringify(text)}: ${message}`;
   return [
     ...before,
     { role: "assistant", content: JSON.stringify(answer) },
     {
       role: "user",
-      content: `${list("These were refused", refusals, ({ text, message }) => `- ${JSON.stringify(text)}: ${message}`)}\n\nAnswer in the same form with these memories only, each with legs that exist and live; leave out what stands on nothing.`,
+      content: `${list("These were refused", refusals, refusalLine)}\n\nAnswer in the same form with these memories only, their texts unchanged, each with legs that exist and live; leave out what stands on nothing. "m1", "m2", … go on naming the memories of your first answer.`,
     },
   ];
 }

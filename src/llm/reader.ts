@@ -24,8 +24,15 @@ export interface Derived {
 export function statements(text: string): string[] {
   return text
     .split(/(?<=[.!?])\s+|\n+|;\s+/)
-    .map((part) => part.replace(/^[\s\-*•>]+/, "").replace(/[\s.]+$/, ""))
+    .map((part) => withoutEnd(part.replace(/^[\s\-*•>]+/, "")))
     .filter((part) => contentWords(part).size > 0);
+}
+
+/** Without the white space and full stops at its end: looked for from there, since a text may be full of both. */
+function withoutEnd(text: string): string {
+  let end = text.length;
+  while (end > 0 && /[\s.]/.test(text.charAt(end - 1))) end--;
+  return text.slice(0, end);
 }
 
 /** What a person says of herself, as the agent would note it. */
@@ -34,14 +41,33 @@ export function restate(label: string, statement: string): string {
   return statement
     .replace(/\bI'm\b|\bI am\b/g, "the user is")
     .replace(/\bI've\b|\bI have\b/g, "the user has")
-    .replace(/\bI ([a-z]+)\b/g, (_, verb: string) => `the user ${thirdPerson(verb)}`)
+    .replace(/\bI (can|do|did|wo|would|should|could|was|had)n?['’]t\b/g, (_, verb: string) =>
+      denied(verb),
+    )
+    .replace(
+      /\bI ((?:(?:never|always|often|usually|sometimes|rarely|also|still|really|only|just|now) )*)([a-z]+)\b/g,
+      (_, adverbs: string, verb: string) => `the user ${adverbs}${thirdPerson(verb)}`,
+    )
     .replace(/\b[Mm]y\b/g, "the user's")
     .replace(/\b(me|I)\b/g, "the user");
 }
 
+/** "I don't" and the like. */
+function denied(verb: string): string {
+  if (verb === "can") return "the user cannot";
+  return `the user ${verb === "do" ? "does" : verb === "wo" ? "will" : verb} not`;
+}
+
+/** Past forms that do not end in -ed. */
+const PAST = new Set(
+  `ate became began bought brought built came chose drank drove fell felt flew forgot found gave got grew had heard held kept
+  knew left lent lost made met moved paid ran said sang sat saw sent slept sold spent spoke stood swam taught thought told
+  took understood was went were woke won wore wrote`.split(/\s+/),
+);
+
 function thirdPerson(verb: string): string {
-  if (/^(was|had|did|can|could|will|would|must|should|may|might)$/.test(verb) || /ed$/.test(verb))
-    return verb;
+  if (/^(did|can|cannot|could|will|would|must|should|may|might)$/.test(verb)) return verb;
+  if (PAST.has(verb) || /ed$/.test(verb)) return verb;
   if (/(s|x|ch|sh|o)$/.test(verb)) return `${verb}es`;
   return /[^aeiou]y$/.test(verb) ? `${verb.slice(0, -1)}ies` : `${verb}s`;
 }
@@ -53,12 +79,17 @@ interface Rule {
   id: string | null;
 }
 
-/** "When C, A", "If C, A" or "A when C"; null for anything else. */
+/** "When C, A" or "If C, A"; null for anything else. */
 export function toRule(text: string, id: string | null = null): Rule | null {
-  const match = /^(?:when|whenever|if|once|as soon as)\s+(.+?),\s*(?:then\s+)?(.+)$/is.exec(
-    text.trim(),
-  );
-  const [condition, consequence] = match ? [match[1] as string, match[2] as string] : [];
+  const sentence = text.trim();
+  const begin = /^(?:when|whenever|if|once|as soon as)\s/i.exec(sentence)?.[0].length;
+  const comma = begin === undefined ? -1 : sentence.indexOf(",", begin);
+  if (comma === -1) return null;
+  const condition = sentence.slice(begin, comma).trim();
+  const consequence = sentence
+    .slice(comma + 1)
+    .trimStart()
+    .replace(/^then\s+/i, "");
   if (!condition || !consequence || contentWords(condition).size === 0) return null;
   return { condition: contentWords(condition), consequence: consequence.replace(/\.$/, ""), id };
 }
@@ -215,7 +246,7 @@ function sentence(text: string): string {
 export function asserts(text: string, claim: string): boolean {
   const claimed = contentWords(claim);
   if (claimed.size === 0) return false;
-  const isDenied = (said: string) => /\b(not|no|never|don't|do not|cannot|can't)\b/i.test(said);
+  const isDenied = (said: string) => /\b(?:not|no|never|cannot|nobody|\w+n['’]t)\b/i.test(said);
   return text
     .split(/(?<=[.!?])\s+/)
     .some(

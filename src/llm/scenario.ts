@@ -3,12 +3,31 @@
 import { z } from "zod";
 import { CheeseError } from "../index.ts";
 
-const Text = z.string().min(1);
+/** As the store has them. */
+const TEXT_BYTES_MAX = 16 * 1024 * 1024;
+const URI_BYTES_MAX = 8 * 1024;
+const LABEL_BYTES_MAX = 64;
+
+const textOf = (bytesMax: number) =>
+  z
+    .string()
+    .min(1, "is empty")
+    .refine((text) => text.isWellFormed(), "holds half a surrogate pair, which UTF-8 cannot say")
+    .refine((text) => Buffer.byteLength(text) <= bytesMax, `is longer than ${bytesMax} bytes`);
+const Text = textOf(TEXT_BYTES_MAX);
 
 const Shape = z.strictObject({
   title: Text,
   /** What the agent reads, in order. */
-  sources: z.array(z.strictObject({ label: Text, text: Text, uri: Text.optional() })).min(1),
+  sources: z
+    .array(
+      z.strictObject({
+        label: textOf(LABEL_BYTES_MAX),
+        text: Text,
+        uri: textOf(URI_BYTES_MAX).optional(),
+      }),
+    )
+    .min(1),
   /** Standing instructions of the agent: they go into prompts, and never into a store. */
   instructions: z.array(Text),
   question: Text,
@@ -40,7 +59,7 @@ export function parseScenario(text: string, file: string): Scenario {
     });
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(text.replace(/^\ufeff/, ""));
   } catch (cause) {
     throw wrong("", `it is no JSON (${(cause as Error).message})`);
   }
@@ -63,6 +82,15 @@ export function parseScenario(text: string, file: string): Scenario {
         `bad.${i}`,
         `names source ${bad}, and there are ${scenario.sources.length}, from 0`,
       );
+  }
+  const badTexts = scenario.bad
+    .flatMap((i) => [scenario.sources[i]?.text ?? "", scenario.sources[i]?.uri ?? ""])
+    .join("\n")
+    .toLowerCase();
+  for (const [i, word] of scenario.search.entries()) {
+    // A search that cannot find anything proves nothing.
+    if (!badTexts.includes(word.toLowerCase()))
+      throw wrong(`search.${i}`, `stands in no bad source: ${JSON.stringify(word)}`);
   }
   for (const [m, { from }] of (scenario.memories ?? []).entries()) {
     for (const [l, leg] of from.entries()) {
