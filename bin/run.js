@@ -5,17 +5,22 @@
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import module from "node:module";
-import { constants } from "node:os";
+import { constants, homedir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+const root = fileURLToPath(new URL("..", import.meta.url));
 const [major, minor] = process.versions.node.split(".").map(Number);
 
 if (major > 22 || (major === 22 && minor >= 16)) {
-  module.enableCompileCache?.();
-  const { start } = await import("../dist/src/cli/start.js");
-  await start(process.argv.slice(2), import.meta.url);
+  // In the user's own folder: one that others can write to could be made to hold their code.
+  const { NODE_COMPILE_CACHE, XDG_CACHE_HOME } = process.env;
+  const cache = XDG_CACHE_HOME || join(homedir(), ".cache");
+  module.enableCompileCache(NODE_COMPILE_CACHE || join(cache, "cheesedb"));
+  const { start, COMMANDS } = await import("../dist/cli/index.js");
+  await start(process.argv.slice(2), root, "./dist/cli/index.js", COMMANDS);
 } else {
-  const pinned = fileURLToPath(new URL("../node_modules/node/bin/node", import.meta.url));
+  const pinned = join(root, "node_modules", "node", "bin", "node");
   if (process.env.CHEESEDB_RESTARTED || !existsSync(pinned)) {
     process.stderr.write(
       `cheesedb needs Node 22.16 or newer, and this is ${process.versions.node}: install a current Node from nodejs.org.\n`,

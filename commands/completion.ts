@@ -1,4 +1,4 @@
-import { Args } from "@oclif/core";
+import * as Args from "@oclif/core/args";
 import { CheeseCommand } from "../src/cli/command.ts";
 import { SHELLS, type Shell, scripts } from "../src/cli/complete.ts";
 

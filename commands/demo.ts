@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Flags } from "@oclif/core";
+import * as Flags from "@oclif/core/flags";
 import { CheeseCommand } from "../src/cli/command.ts";
 import { demoStep } from "../src/cli/story.ts";
 import { CheeseError, decodeUtf8 } from "../src/index.ts";

@@ -1,6 +1,6 @@
 import { createWriteStream } from "node:fs";
 import { pipeline } from "node:stream/promises";
-import { Flags } from "@oclif/core";
+import * as Flags from "@oclif/core/flags";
 import { agentArg, CheeseCommand } from "../src/cli/command.ts";
 import { CheeseError } from "../src/index.ts";
 

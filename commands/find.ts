@@ -1,4 +1,4 @@
-import { Flags } from "@oclif/core";
+import * as Flags from "@oclif/core/flags";
 import { anArg, CheeseCommand } from "../src/cli/command.ts";
 import { readText } from "../src/cli/input.ts";
 

@@ -1,4 +1,5 @@
-import { Args, Flags } from "@oclif/core";
+import * as Args from "@oclif/core/args";
+import * as Flags from "@oclif/core/flags";
 import { agentArg, CheeseCommand } from "../src/cli/command.ts";
 import { parseId } from "../src/cli/input.ts";
 import * as story from "../src/cli/story.ts";

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { Flags } from "@oclif/core";
+import * as Flags from "@oclif/core/flags";
 import { agentArg, CheeseCommand } from "../src/cli/command.ts";
 import { CheeseError, codes } from "../src/index.ts";
 import {

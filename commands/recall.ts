@@ -1,4 +1,5 @@
-import { Args, Flags } from "@oclif/core";
+import * as Args from "@oclif/core/args";
+import * as Flags from "@oclif/core/flags";
 import { agentArg, CheeseCommand } from "../src/cli/command.ts";
 import { parseId, parseTime } from "../src/cli/input.ts";
 import type { Named } from "../src/cli/render.ts";

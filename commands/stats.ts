@@ -1,4 +1,4 @@
-import { Args } from "@oclif/core";
+import * as Args from "@oclif/core/args";
 import { CheeseCommand } from "../src/cli/command.ts";
 
 export default class Stats extends CheeseCommand {

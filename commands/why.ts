@@ -1,4 +1,4 @@
-import { Flags } from "@oclif/core";
+import * as Flags from "@oclif/core/flags";
 import { agentArg, anArg, CheeseCommand } from "../src/cli/command.ts";
 import { parseDepth, parseId } from "../src/cli/input.ts";
 

@@ -14,7 +14,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const BIN = join(ROOT, "bin", "run.js");
 /** The words that begin every command line. */
 export const CLI = [process.execPath, BIN];
-const BUILT = join(ROOT, "dist", "src", "cli", "start.js");
+const BUILT = join(ROOT, "dist", "cli", "index.js");
 /** Nobody's home: a command that forgets its store finds nothing there. */
 const NO_HOME = join(tmpdir(), "cheesedb-test-no-home");
 /** A command that hangs is killed, and has then no exit number. */

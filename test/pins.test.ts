@@ -44,7 +44,8 @@ const COMMANDS: Record<string, string> = {
 /** From the sources, so that no build is needed. */
 async function loadCommands() {
   const pjson = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8"));
-  pjson.oclif.commands = "./commands";
+  const table = { strategy: "explicit", target: "./commands/index.ts", identifier: "COMMANDS" };
+  pjson.oclif.commands = table;
   return (await Config.load({ root: ROOT, pjson })).commands;
 }
 

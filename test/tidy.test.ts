@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { COMMANDS } from "../commands/index.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -441,7 +442,14 @@ describe("the form", () => {
   test("exports have names; only the class of a command is a default, since oclif wants it", () => {
     expect(placesOf(/^export default/, sources)).toEqual([]);
     const without = commands.filter(({ code }) => !/^export default class /m.test(code));
-    expect(without.map(({ path }) => path)).toEqual([]);
+    expect(without.map(({ path }) => path)).toEqual(["commands/index.ts"]);
+  });
+
+  test("every file of commands is in the table of commands", () => {
+    const ids = commands
+      .map(({ path }) => path.replace(/^commands\/|\.ts$/g, "").replace("/", ":"))
+      .filter((id) => id !== "index");
+    expect(ids.sort()).toEqual(Object.keys(COMMANDS).sort());
   });
 
   test("the code speaks of what is, not of how it came about: no to-dos, no tickets", () => {

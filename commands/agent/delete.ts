@@ -1,4 +1,4 @@
-import { Flags } from "@oclif/core";
+import * as Flags from "@oclif/core/flags";
 import { agentArg, CheeseCommand } from "../../src/cli/command.ts";
 import { CheeseError } from "../../src/index.ts";
 

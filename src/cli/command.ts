@@ -2,7 +2,9 @@
 
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { Args, Command, Flags } from "@oclif/core";
+import * as Args from "@oclif/core/args";
+import { Command } from "@oclif/core/command";
+import * as Flags from "@oclif/core/flags";
 import { type Agent, CheeseError, codes, Store, type StoreOptions } from "../index.ts";
 import type { ChooseOptions, ChosenModel } from "../llm/choose.ts";
 import { Progress, startSpinner } from "./progress.ts";
@@ -53,6 +55,11 @@ export abstract class CheeseCommand extends Command {
 
   protected get signal(): AbortSignal {
     return this.#interrupt.signal;
+  }
+
+  /** Runs it as it stands: `run` of the class would load the configuration again. */
+  start(): Promise<unknown> {
+    return this._run();
   }
 
   override async init() {

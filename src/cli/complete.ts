@@ -2,7 +2,7 @@
 
 import { homedir } from "node:os";
 import { join } from "node:path";
-import type { Config } from "@oclif/core";
+import type { Config } from "@oclif/core/config";
 import { CheeseError, Store } from "../index.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;

@@ -1,19 +1,25 @@
 // Runs the command line: what happens before any command is known, and when there is none of that name.
 
 import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
-import { Config, run } from "@oclif/core";
+import { join } from "node:path";
+import { Config } from "@oclif/core/config";
 import { CheeseError, codes, decodeUtf8 } from "../index.ts";
-import { masked, toFailure, toJson } from "./command.ts";
+import { type CheeseCommand, masked, toFailure, toJson } from "./command.ts";
 import { complete } from "./complete.ts";
 import { Renderer } from "./render.ts";
 import { Style } from "./style.ts";
 
+/** Commands by their ids: "agent:create". */
+export type Commands = Record<
+  string,
+  { id: string; new (argv: string[], config: Config): CheeseCommand }
+>;
+
 /**
- * @param bin where it was started from: the folder above it holds package.json
- * @param commands another folder of commands than the one that package.json names
+ * @param root the folder that holds package.json
+ * @param entry the module that exports the commands as COMMANDS, from root, for oclif to load when it makes the help
  */
-export async function start(argv: string[], bin: string, commands?: string) {
+export async function start(argv: string[], root: string, entry: string, commands: Commands) {
   // A reader that has had enough (`| head`) ends us quietly; a dead standard error must not end in a loop.
   for (const stream of [process.stdout, process.stderr]) {
     // oclif throws what it meets here.
@@ -32,21 +38,34 @@ export async function start(argv: string[], bin: string, commands?: string) {
   }
   takeToken(argv);
   takeToken(process.argv);
-  const root = fileURLToPath(new URL("..", bin));
   try {
-    const pjson = JSON.parse(readFileSync(`${root}package.json`, "utf8"));
-    if (commands) pjson.oclif.commands = commands;
+    requireUtf8(argv);
+    const id = commandIn(commands, argv);
+    const pjson = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+    pjson.oclif.commands = { strategy: "explicit", target: entry, identifier: "COMMANDS" };
+    if (id !== null) {
+      const Found = commands[id] as Commands[string];
+      Found.id = id;
+      await new Found(argv.slice(id.split(":").length), lightConfig(root, pjson)).start();
+      return;
+    }
+    if (/^(--version|-v)$/.test(argv[0] ?? "")) {
+      const { name, version } = pjson;
+      const { platform, arch } = process;
+      process.stdout.write(`${name}/${version} ${platform}-${arch} node-${process.version}\n`);
+      return;
+    }
     const config = await Config.load({ root, pjson });
     if (argv[0] === "complete") {
       process.stdout.write(
         (await complete(config, argv.slice(1))).map((word) => `${word}\n`).join(""),
       );
-      return;
+    } else {
+      requireCommand(config, argv);
+      const { run } = await import("@oclif/core/run");
+      // `help lot` is `lot --help`.
+      await run(argv[0] === "help" ? [...argv.slice(1), "--help"] : argv, config);
     }
-    requireUtf8(argv);
-    requireCommand(config, argv);
-    // `help lot` is `lot --help`.
-    await run(argv[0] === "help" ? [...argv.slice(1), "--help"] : argv, config);
   } catch (error) {
     fail(error as Error, argv.includes("--json"));
   }
@@ -74,6 +93,26 @@ function takeToken(argv: string[]) {
   if (token === undefined) return;
   argv.splice(at, word.includes("=") ? 1 : 2);
   if (token !== "") process.env.CHEESEDB_TOKEN = token;
+}
+
+/**
+ * What a command that runs asks of its configuration. oclif's own loading also gathers what the help of every command
+ * says, which takes as long as all the rest.
+ */
+function lightConfig(root: string, pjson: Config["pjson"]): Config {
+  const config = new Config({ root, pjson });
+  const { name, version, oclif } = pjson;
+  const runHook = async () => ({ failures: [], successes: [] });
+  return Object.assign(config, { root, pjson, name, version, bin: oclif.bin, runHook });
+}
+
+/** The id of the command that the words begin with; null if there is none, or help is asked for. */
+function commandIn(commands: Commands, words: string[]): string | null {
+  const end = words.indexOf("--");
+  if (words.slice(0, end === -1 ? words.length : end).some((word) => /^(--help|-h)$/.test(word)))
+    return null;
+  const ids = [words.slice(0, 2).join(":"), words[0] ?? ""];
+  return ids.find((id) => Object.hasOwn(commands, id)) ?? null;
 }
 
 /** @throws CheeseError USAGE with the nearest name, when the first word names no command and no topic */
