@@ -376,7 +376,7 @@ export class Agent {
       }
       if (decision.isNoop) return toOutcome(this.#core, state, decision, null);
       batch.addRecall(time, decision);
-      apply();
+      apply(decision.brokenLegs);
       endBatch(decision.erased);
       return toOutcome(this.#core, state, decision, batch.record);
     });

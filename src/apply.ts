@@ -9,6 +9,7 @@ import { ACT, type Places } from "./places.ts";
  * @param reader stands on the record's spine
  * @param spineAt offset of the spine in its segment
  * @param areaAt offset of its area, 0 if that is not in the files
+ * @param breaking every leg that a recall breaks, if that was decided just now
  * @throws CheeseError CORRUPT when the record names what cannot be: an entry that is not there
  */
 export function applyRecord(
@@ -18,6 +19,7 @@ export function applyRecord(
   segment: number,
   spineAt: number,
   areaAt: number,
+  breaking?: Uint32Array,
 ) {
   const { kind } = reader;
   if (kind === RECORD_KINDS.lot || kind === RECORD_KINDS.memory) {
@@ -68,7 +70,7 @@ export function applyRecord(
     ]) {
       requireKnown(graph, list, list.length);
     }
-    graph.applyRecall(reader.record, recall);
+    graph.applyRecall(reader.record, recall, breaking);
     places.addAct(
       reader.record,
       segment,

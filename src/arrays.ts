@@ -28,6 +28,11 @@ export class NumberList {
     return this.#array.subarray(0, this.length);
   }
 
+  /** A copy of those from an index on. */
+  slice(from: number): Uint32Array<ArrayBuffer> {
+    return this.#array.slice(from, this.length);
+  }
+
   /** A sorted copy. */
   sorted(): Uint32Array<ArrayBuffer> {
     return this.#array.slice(0, this.length).sort();

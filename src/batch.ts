@@ -127,7 +127,7 @@ export class BatchBuilder {
   }
 
   addRecall(time: number, recall: RecallSpine) {
-    this.#writer.recall({ time, record: this.record + 1, ...recall });
+    this.#writer.recall(time, this.record + 1, recall);
     this.#addSpine(0);
   }
 

@@ -112,7 +112,8 @@ export function planId(
 ): string {
   const state = createHash("sha256").update(agentId).update(`${mode}-${disposal}-`);
   for (const list of [lists.targets, lists.removed, lists.survivors, lists.erased]) {
-    state.update(Uint32Array.of(list.length)).update(Uint32Array.from(list));
+    const numbers = list instanceof Uint32Array ? list : Uint32Array.from(list);
+    state.update(Uint32Array.of(list.length)).update(numbers);
   }
   return `${mode}-${disposal}-${state.digest("hex").slice(0, 16)}`;
 }

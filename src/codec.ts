@@ -421,11 +421,11 @@ export class SpineWriter {
     this.#finish();
   }
 
-  recall(f: { time: number; record: number } & RecallSpine) {
-    this.#begin(RECORD_KINDS.recall, 0, f.time, f.record);
-    this.buffer[this.end++] = MODES.indexOf(f.mode) | (DISPOSALS.indexOf(f.disposal) << 4);
-    for (const list of [f.targets, f.removed, f.alsoErased, f.contactBelow, f.explained])
-      this.#list(list);
+  recall(time: number, record: number, recall: RecallSpine) {
+    const { mode, disposal, targets, removed, alsoErased, contactBelow, explained } = recall;
+    this.#begin(RECORD_KINDS.recall, 0, time, record);
+    this.buffer[this.end++] = MODES.indexOf(mode) | (DISPOSALS.indexOf(disposal) << 4);
+    for (const list of [targets, removed, alsoErased, contactBelow, explained]) this.#list(list);
     this.#finish();
   }
 

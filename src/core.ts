@@ -36,8 +36,8 @@ export interface Transaction {
   readonly batch: BatchBuilder;
   /** Milliseconds since 1970. */
   readonly time: number;
-  /** Carries out on the arrays the record just added to the batch. */
-  apply(): void;
+  /** Carries out on the arrays the record just added to the batch; `breaking`: all legs that a recall breaks. */
+  apply(breaking?: Uint32Array): void;
   /** Whether the batch has all that it may hold. */
   isFull(): boolean;
   /**
@@ -496,7 +496,7 @@ export class AgentCore {
       state,
       batch,
       time: this.#now(),
-      apply: () => this.#apply(state),
+      apply: (breaking) => this.#apply(state, breaking),
       isFull: () => batch.count >= LIMITS.batchRecords || batch.bytes >= LIMITS.batchBytes,
       requireFreshBatch: () => {
         if (batch.count > 0) throw NOT_YET;
@@ -561,7 +561,7 @@ export class AgentCore {
   }
 
   /** Carries out on the arrays the record just added to the batch. */
-  #apply(state: AgentState) {
+  #apply(state: AgentState, breaking?: Uint32Array) {
     const { bytes, from, to } = this.#batch.spineBytes;
     const { segment, offset } = state.log.end;
     state.reader.read(bytes, from, to, true);
@@ -572,6 +572,7 @@ export class AgentCore {
       segment,
       offset + this.#batch.lastSpineAt,
       this.#batch.lastAreaAt,
+      breaking,
     );
   }
 

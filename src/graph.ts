@@ -8,7 +8,7 @@
 //
 // Parents are not kept: they stand in the spines, and are read from there when someone asks why.
 
-import { grown } from "./arrays.ts";
+import { grown, NumberList } from "./arrays.ts";
 import type { IdList, RecallSpine } from "./codec.ts";
 import { CheeseError } from "./errors.ts";
 import type { Disposal, Kind, Mode, State } from "./terms.ts";
@@ -156,11 +156,20 @@ export class Graph {
     return leg;
   }
 
-  /** Carries a recall out as its record says: nothing is decided here, so old records mean for ever what they meant. */
-  applyRecall(record: number, recall: RecallSpine) {
+  /**
+   * Carries a recall out as its record says: nothing is decided here, so old records mean for ever what they meant.
+   *
+   * @param breaking every leg that breaks, if that is known; else it is looked for
+   */
+  applyRecall(record: number, recall: RecallSpine, breaking?: Uint32Array) {
     const { targets, removed, mode, disposal } = recall;
+    if (breaking) this.#breakLegs(breaking);
+    const die = (entry: number, state: number) => {
+      this.#die(entry, record, state);
+      if (!breaking) this.#breakLegsOf(entry);
+    };
     for (const target of targets) {
-      if (this.isAlive(target)) this.#die(target, record, FLAGS.recalled);
+      if (this.isAlive(target)) die(target, FLAGS.recalled);
       this.flags[target] =
         (this.flags[target] as number) |
         FLAGS.recalled |
@@ -168,7 +177,7 @@ export class Graph {
         (disposal === "erase" ? FLAGS.eraseTarget : 0);
       if (this.diedAt[target] === 0) this.diedAt[target] = record;
     }
-    for (let i = 0; i < removed.length; i++) this.#die(removed[i] as number, record, FLAGS.removed);
+    for (let i = 0; i < removed.length; i++) die(removed[i] as number, FLAGS.removed);
     for (const entry of recall.explained) if (this.diedAt[entry] === 0) this.diedAt[entry] = record;
     if (disposal === "erase") this.setFlag(removed, FLAGS.gone);
     this.setFlag(recall.alsoErased, FLAGS.gone);
@@ -189,31 +198,31 @@ export class Graph {
   }
 
   #die(entry: number, record: number, state: number) {
-    const { flags, legOwner, legBroken, holding, childStart, childLegs } = this;
-    flags[entry] = (flags[entry] as number) | state;
+    this.flags[entry] = (this.flags[entry] as number) | state;
     this.diedAt[entry] = record;
     this.aliveCount--;
-    if (entry <= this.settledEntries) {
-      const end = childStart[entry + 1] as number;
-      for (let i = childStart[entry] as number; i < end; i++) {
-        const leg = childLegs[i] as number;
-        const word = legBroken[leg >>> 5] as number;
-        const bit = 1 << (leg & 31);
-        if (word & bit) continue;
-        legBroken[leg >>> 5] = word | bit;
-        const owner = legOwner[leg] as number;
-        holding[owner] = (holding[owner] as number) - 1;
-      }
-    }
-    for (let edge = this.tailFirst(entry); edge !== 0; edge = this.tailNext[edge] as number) {
-      const leg = this.tailLeg[edge] as number;
-      const word = legBroken[leg >>> 5] as number;
-      const bit = 1 << (leg & 31);
-      if (word & bit) continue;
-      legBroken[leg >>> 5] = word | bit;
+  }
+
+  #breakLegs(legs: Uint32Array) {
+    const { legOwner, legBroken, holding } = this;
+    for (let i = 0; i < legs.length; i++) {
+      const leg = legs[i] as number;
+      legBroken[leg >>> 5] = (legBroken[leg >>> 5] as number) | (1 << (leg & 31));
       const owner = legOwner[leg] as number;
       holding[owner] = (holding[owner] as number) - 1;
     }
+  }
+
+  #breakLegsOf(entry: number) {
+    const { legOwner, legBroken, holding } = this;
+    this.forEachChildLeg(entry, (leg) => {
+      const word = legBroken[leg >>> 5] as number;
+      const bit = 1 << (leg & 31);
+      if (word & bit) return;
+      legBroken[leg >>> 5] = word | bit;
+      const owner = legOwner[leg] as number;
+      holding[owner] = (holding[owner] as number) - 1;
+    });
   }
 
   /** Marks entries and all below them; where the mark stands already, so it does below. */
@@ -235,6 +244,14 @@ export class Graph {
   /** The first edge of an entry's tail list; 0 if it has none. */
   tailFirst(entry: number): number {
     return entry < this.tailHead.length ? (this.tailHead[entry] as number) : 0;
+  }
+
+  /** The legs of an entry's tail list; a copy. */
+  tailLegs(entry: number): Uint32Array<ArrayBuffer> {
+    const legs = new NumberList();
+    for (let edge = this.tailFirst(entry); edge !== 0; edge = this.tailNext[edge] as number)
+      legs.push(this.tailLeg[edge] as number);
+    return legs.slice(0);
   }
 
   /** Every leg in which an entry is a parent, broken or not. */

@@ -402,25 +402,33 @@ export class Log {
   /**
    * Makes room for a batch, and for the reserve behind it.
    *
-   * @param useReserve for a recall or a drop: the reserve may be used up
+   * @param mayUseReserve for a recall or a drop: on a full disk the reserve may be used up
    * @throws CheeseError DISK when there is no room; nothing was written to the log then
    */
-  makeRoom(bytes: number, useReserve: boolean) {
+  makeRoom(bytes: number, mayUseReserve: boolean) {
     const { file } = this.lastSegment;
     const size = file.stat().size;
-    const needed = this.end.offset + bytes + (useReserve ? 0 : RESERVE_BYTES);
-    if (needed <= size) return;
+    const end = this.end.offset + bytes;
+    if (end + RESERVE_BYTES <= size) return;
     // The first growth of a handle is what is needed and no more, so that a handle for one write leaves a small file.
     const ahead = this.#growth;
     this.#growth = Math.min(Math.max(ahead * 2, GROWTH_BYTES_MIN), GROWTH_BYTES_MAX);
-    try {
-      writeZeros(file, size, needed + ahead - size);
-    } catch (error) {
-      this.#growth = 0;
-      file.truncate(size);
-      if (ahead === 0) throw error;
-      this.makeRoom(bytes, useReserve);
+    const enough = [end + RESERVE_BYTES + ahead];
+    if (ahead > 0) enough.push(end + RESERVE_BYTES);
+    if (mayUseReserve) enough.push(end);
+    let failure: unknown = null;
+    for (const wanted of enough) {
+      if (wanted <= size) return;
+      try {
+        writeZeros(file, size, wanted - size);
+        return;
+      } catch (error) {
+        failure = error;
+        this.#growth = 0;
+        file.truncate(size);
+      }
     }
+    throw failure;
   }
 
   /** Creates the next segment; null where a full disk keeps it from being begun, and this one goes on growing. */
@@ -511,9 +519,11 @@ export class Log {
 
   /** Restores the reserve if a recall used of it; a full disk is no reason to fail. */
   restoreReserve() {
+    const { file } = this.lastSegment;
+    if (this.end.offset + RESERVE_BYTES <= file.stat().size) return;
     try {
       this.makeRoom(0, false);
-      this.lastSegment.file.flush();
+      file.flush();
     } catch (error) {
       if (!hasCode(error, "DISK")) throw error;
     }

@@ -1,15 +1,17 @@
 // What a recall tells its caller. The lists are there at once; the legs behind `survivors` and `reasons` stand in the
-// spines, and are read when someone looks: they tell the moment of the call, since leg numbers and spines never change.
+// spines, and are read when someone looks: they tell the moment of the call, whatever was recalled since.
 
 import { planId } from "./chain.ts";
 import type { AgentCore } from "./core.ts";
+import { FLAGS, type Graph } from "./graph.ts";
+import type { AgentPlace } from "./log.ts";
 import type { Decision } from "./recall.ts";
 import type { Records } from "./records.ts";
 import type { AgentState } from "./state.ts";
 import type { EntryId, Mode, Outcome, Plan, Reason, Survivor } from "./terms.ts";
 
-export function planIdOf(state: AgentState, decision: Decision): string {
-  return planId(state.place.ids.agentId, decision.mode, decision.disposal, decision);
+export function planIdOf({ place }: { place: AgentPlace }, decision: Decision): string {
+  return planId(place.ids.agentId, decision.mode, decision.disposal, decision);
 }
 
 /** The outcome of a recall that was carried out, after it was applied; or of one that changes nothing. */
@@ -55,69 +57,87 @@ function outcomeOf(
   decision: Decision,
   { dryRun, record }: { dryRun: boolean; record: number | null },
 ): Outcome {
-  const lists = new LazyLists(core, state, decision);
+  const lists = new LazyLists(core, state, decision, record);
   const outcome = {
     targets: [...decision.targets],
     mode: decision.mode,
     disposal: decision.disposal,
     dryRun,
-    plan: planIdOf(state, decision),
+    plan: "",
     removed: [...decision.removed],
     survivors: [],
     erased: [...decision.erased],
     reasons: [],
     record,
   };
-  for (const key of ["survivors", "reasons"] as const) {
+  for (const key of ["plan", "survivors", "reasons"] as const) {
     Object.defineProperty(outcome, key, {
       get: () => lists[key],
       enumerable: true,
       configurable: true,
     });
   }
-  if (decision.removed.length + decision.survivors.length > 0) core.beforeClose(new WeakRef(lists));
+  if (!decision.isNoop) core.beforeClose(new WeakRef(lists));
   return outcome;
 }
 
-/** The lists that need spines, read at their first reading. */
+/**
+ * The lists that need spines, read at their first reading. What held at the moment of the call is told from what has died
+ * since: every entry knows the record that killed it.
+ */
 class LazyLists {
   readonly #core: AgentCore;
   readonly #decision: Decision;
-  /** The numbers of the legs that hold each survivor. */
-  readonly #holding: number[][];
+  /** The moment of the call. */
+  readonly #record: number;
+  readonly #legCount: number;
+  #plan: string | null = null;
   #survivors: Survivor[] | null = null;
   #reasons: Reason[] | null = null;
 
-  constructor(core: AgentCore, { graph, records }: AgentState, decision: Decision) {
+  constructor(
+    core: AgentCore,
+    { graph, log }: AgentState,
+    decision: Decision,
+    record: number | null,
+  ) {
     this.#core = core;
     this.#decision = decision;
-    const breaks = new Set(decision.brokenLegs);
-    this.#holding = Array.from(decision.survivors, (entry, i) =>
-      records
-        .legNumbers(entry, decision.survivorLeg[i] as number)
-        .filter((leg) => !graph.legIsBroken(leg) && !breaks.has(leg)),
-    );
+    this.#record = record ?? log.end.record;
+    this.#legCount = graph.legCount;
+  }
+
+  get plan(): string {
+    this.#plan ??= planIdOf(this.#core, this.#decision);
+    return this.#plan;
   }
 
   get survivors(): Survivor[] {
     const { survivors } = this.#decision;
     if (survivors.length === 0) return [];
-    this.#survivors ??= this.#core.readSpines((records) =>
-      Array.from(survivors, (id, i) => ({
+    this.#survivors ??= this.#core.readSpines((records) => {
+      const dying = new Set([...this.#decision.targets, ...this.#decision.removed]);
+      const lived = (entry: EntryId) =>
+        !dying.has(entry) && livedAt(records.graph, entry, this.#record);
+      return Array.from(survivors, (id) => ({
         id,
-        heldBy: (this.#holding[i] as number[]).map((leg) => parentsOf(records, leg)),
-      })),
-    );
+        heldBy: records
+          .legs(id, undefined, this.#legCount)
+          .filter((leg) => leg.every(lived))
+          .map((leg) => [...leg]),
+      }));
+    });
     return this.#survivors;
   }
 
   get reasons(): Reason[] {
-    const { removed, reasonLeg, reasonParent } = this.#decision;
+    const { removed } = this.#decision;
     if (removed.length === 0) return [];
+    const { leg: legs, parent: parents } = this.#decision.reasons;
     this.#reasons ??= this.#core.readSpines((records) =>
       Array.from(removed, (id, i): Reason => {
-        const leg = reasonLeg[i] as number;
-        const brokenBy = reasonParent[i] as number;
+        const leg = legs[i] as number;
+        const brokenBy = parents[i] as number;
         return leg === -1
           ? { id, leg: [], brokenBy, through: "seen" }
           : { id, leg: parentsOf(records, leg), brokenBy, through: "leg" };
@@ -130,6 +150,12 @@ class LazyLists {
     void this.survivors;
     void this.reasons;
   }
+}
+
+/** Whether an entry lived when a record had been carried out. */
+function livedAt(graph: Graph, entry: EntryId, record: number): boolean {
+  if (graph.isAlive(entry)) return true;
+  return !graph.is(entry, FLAGS.bornDead) && (graph.diedAt[entry] as number) > record;
 }
 
 function parentsOf(records: Records, leg: number): EntryId[] {

@@ -7,7 +7,7 @@
 // A target carries the widest mode and disposal of all its recalls, and all targets of one call die at once. The work is
 // proportional to the edges of what dies (for strict, contact and erase: of what lies below).
 
-import { NumberList } from "./arrays.ts";
+import { NO_IDS, NumberList } from "./arrays.ts";
 import type { IdList, RecallSpine } from "./codec.ts";
 import { DEAD, disposalOf, FLAGS, type Graph } from "./graph.ts";
 import type { SeenIndex } from "./seen.ts";
@@ -15,18 +15,22 @@ import type { Disposal, Mode } from "./terms.ts";
 
 /** What a recall would do. Entry lists ascend. */
 export interface Decision extends RecallSpine {
-  /** Memories that lose a leg and live, and for each one leg that it loses. */
-  survivors: IdList;
-  survivorLeg: Uint32Array;
+  /** Memories that lose a leg and live. */
+  readonly survivors: IdList;
   /** Every leg that breaks. */
   brokenLegs: Uint32Array;
   /** Every entry whose text goes. */
   erased: IdList;
-  /** For removed[i]: the leg that broke last, and by which parent; a leg of -1 says that the parent was seen. */
-  reasonLeg: Int32Array;
-  reasonParent: Uint32Array;
+  /** For removed[i]: the leg that broke last, and by which parent. */
+  readonly reasons: Reasons;
   /** It kills nothing, erases nothing, and raises no target's mode or disposal. */
   isNoop: boolean;
+}
+
+export interface Reasons {
+  /** -1 says that the parent was seen. */
+  leg: Int32Array;
+  parent: Uint32Array;
 }
 
 export interface RecallRequest {
@@ -59,7 +63,7 @@ export function decideRecall(
   const isErased = (target: number) =>
     disposal === "erase" || disposalOf(graph, target) === "erase";
 
-  const dying = new Dying(graph);
+  const dying = new Dying(graph, targets);
   for (const target of targets) if (graph.isAlive(target)) dying.add(target, NO_LEG, 0);
   const targetsDying = dying.order.length;
 
@@ -75,88 +79,98 @@ export function decideRecall(
 
   // Where the mark "below an erased target" stands already, whatever was dead has lost its text before: no need to walk.
   const stopAtMark = graph.stragglers.size === 0;
-  const isDead = (entry: number) => !graph.isAlive(entry) || dying.has(entry);
   const toErase = new NumberList();
-  const marked = new Set<number>();
+  const { marked } = scratchFor(graph);
   const eraseIfDead = (entry: number) => {
-    if (marked.has(entry) || graph.is(entry, FLAGS.gone) || !isDead(entry)) return;
-    marked.add(entry);
+    if (marked[entry] === 1 || graph.is(entry, FLAGS.gone)) return;
+    if (graph.isAlive(entry) && !dying.has(entry)) return;
+    marked[entry] = 1;
     toErase.push(entry);
   };
-  for (const list of [[...fair, ...strict].filter(isErased), contact.filter(isErased)]) {
-    for (const target of list) eraseIfDead(target);
-  }
-  const belowErased = walkBelow(graph, [...fair, ...strict].filter(isErased), null, stopAtMark);
+  const below = [...fair, ...strict].filter(isErased);
+  const belowErased = walkBelow(graph, below, null, stopAtMark);
+  for (const target of below) eraseIfDead(target);
   for (let i = 0; i < belowErased.entries.length; i++) eraseIfDead(belowErased.entries.at(i));
   if (contact.some(isErased)) {
-    const below = contact.every(isErased)
+    for (const target of contact) if (isErased(target)) eraseIfDead(target);
+    const belowIt = contact.every(isErased)
       ? belowContact
       : walkBelow(graph, contact.filter(isErased), seen, false);
-    for (let i = 0; i < below.entries.length; i++) eraseIfDead(below.entries.at(i));
+    for (let i = 0; i < belowIt.entries.length; i++) eraseIfDead(belowIt.entries.at(i));
   }
-  for (let i = 0; i < dying.order.length; i++) {
-    const entry = dying.order.at(i);
+  for (const entry of dying.order.view())
     if (graph.is(entry, FLAGS.belowErased)) eraseIfDead(entry);
-  }
 
-  const removed = new NumberList();
-  for (let i = targetsDying; i < dying.order.length; i++) removed.push(dying.order.at(i));
-  const removedSorted = removed.sorted();
-  const erased = toErase.sorted();
-  const isRemoved = disposal === "erase" ? new Set(removedSorted) : NOTHING;
   const contactBelow = new NumberList();
   if (mode === "contact") {
     const isTarget = new Set(targets);
-    for (let i = 0; i < belowContact.entries.length; i++) {
-      const entry = belowContact.entries.at(i);
+    for (const entry of belowContact.entries.view())
       if (!isTarget.has(entry) && !dying.has(entry)) contactBelow.push(entry);
-    }
   }
   const raises = targets.some(
     (target) =>
       graph.targetMode(target) !== modeOf(target) ||
       (disposal === "erase" && disposalOf(graph, target) !== "erase"),
   );
-  const decision: Decision = {
+  const removed = dying.order.slice(targetsDying).sort();
+  const erased = toErase.sorted();
+  const alsoErased =
+    disposal === "erase" ? erased.filter((entry) => !dying.isRemoved(entry)) : erased;
+  const brokenLegs = dying.brokenLegs();
+  const survivors = dying.survivors();
+  const reasons = dying.reasons(removed);
+  for (const entry of erased) marked[entry] = 0;
+  dying.release();
+  return {
     targets,
     mode,
     disposal,
-    removed: removedSorted,
-    alsoErased: erased.filter((entry) => !isRemoved.has(entry)),
+    removed,
+    alsoErased,
     contactBelow: contactBelow.sorted(),
-    explained: new Uint32Array(0),
-    ...dying.survivors(),
-    brokenLegs: dying.brokenLegs(),
+    explained: NO_IDS,
+    // In order, and in the order of removed, for who looks: to be told what went, nobody need wait for it.
+    get survivors() {
+      return survivors();
+    },
+    brokenLegs,
     erased,
-    ...dying.reasons(removedSorted),
+    get reasons() {
+      return reasons();
+    },
     isNoop: !raises && removed.length === 0 && erased.length === 0 && targetsDying === 0,
   };
-  dying.release();
-  return decision;
 }
 
-const NOTHING: ReadonlySet<number> = new Set();
 const NO_LEG = -1;
 
 /** The entries that die in one decision, in the order in which they do. */
 class Dying {
-  readonly order = new NumberList();
+  readonly order: NumberList;
   readonly #graph: Graph;
   readonly #scratch: Scratch;
-  readonly #legOf: number[] = [];
-  readonly #parentOf: number[] = [];
-  readonly #broken = new NumberList();
-  /** Living memories that lose a leg, and the first leg that each loses. */
-  readonly #losers = new NumberList();
-  readonly #lostLegs = new NumberList();
+  readonly #targets: ReadonlySet<number>;
+  /** By the order: the leg (+1; 0 for none) that broke last, and by which parent. */
+  readonly #legs: NumberList;
+  readonly #parents: NumberList;
+  /** Legs that break, and the memory that loses each. */
+  readonly #broken: NumberList;
+  readonly #losers: NumberList;
 
-  constructor(graph: Graph) {
+  constructor(graph: Graph, targets: IdList) {
     this.#graph = graph;
     this.#scratch = scratchFor(graph);
+    this.#targets = new Set(targets);
+    [this.order, this.#legs, this.#parents, this.#broken, this.#losers] = this.#scratch.lists;
+    for (const list of this.#scratch.lists) list.length = 0;
   }
 
   has(entry: number): boolean {
     return this.#scratch.dying[entry] === 1;
+  }
+
+  isRemoved(entry: number): boolean {
+    return this.#scratch.dying[entry] === 1 && !this.#targets.has(entry);
   }
 
   add(entry: number, leg: number, parent: number) {
@@ -164,90 +178,120 @@ class Dying {
     if (dying[entry] === 1) return;
     dying[entry] = 1;
     this.order.push(entry);
-    this.#legOf.push(leg);
-    this.#parentOf.push(parent);
+    this.#legs.push(leg + 1);
+    this.#parents.push(parent);
   }
 
-  /** Breaks every leg that a dying entry stands in, until no more memory loses its last. */
+  /**
+   * Breaks every leg that a dying entry stands in, until no more memory loses its last.
+   *
+   * The legs are broken in the graph itself, and mended by `release`: a recall's time goes into memory that no cache holds,
+   * and counts kept apart would be as much again.
+   */
   spread() {
-    const {
-      flags,
-      holding,
-      legOwner,
-      legBroken,
-      settledEntries,
-      childStart,
-      childLegs,
-      tailNext,
-      tailLeg,
-    } = this.#graph;
-    const { legs, lost } = this.#scratch;
-    const breakLeg = (leg: number, parent: number) => {
-      const bit = 1 << (leg & 31);
-      const word = leg >>> 5;
-      if (((legBroken[word] as number) | (legs[word] as number)) & bit) return;
-      legs[word] = (legs[word] as number) | bit;
-      this.#broken.push(leg);
-      const owner = legOwner[leg] as number;
-      if ((flags[owner] as number) & DEAD) return;
-      const lostNow = (lost[owner] as number) + 1;
-      lost[owner] = lostNow;
-      if (lostNow === 1) {
-        this.#losers.push(owner);
-        this.#lostLegs.push(leg);
-      }
-      if (lostNow === holding[owner]) this.add(owner, leg, parent);
-    };
-    for (let i = 0; i < this.order.length; i++) {
-      const entry = this.order.at(i);
+    // One loop, and all in locals.
+    const graph = this.#graph;
+    const { flags, holding, legOwner, legBroken, settledEntries, childStart, childLegs } = graph;
+    const { dying } = this.#scratch;
+    const order = this.order;
+    const lastLegs = this.#legs;
+    const parents = this.#parents;
+    const broken = this.#broken;
+    const losers = this.#losers;
+    for (let i = 0; i < order.length; i++) {
+      const entry = order.at(i);
+      let list = childLegs;
+      let at = 0;
+      let end = 0;
       if (entry <= settledEntries) {
-        const end = childStart[entry + 1] as number;
-        for (let at = childStart[entry] as number; at < end; at++)
-          breakLeg(childLegs[at] as number, entry);
+        at = childStart[entry] as number;
+        end = childStart[entry + 1] as number;
       }
-      for (let edge = this.#graph.tailFirst(entry); edge !== 0; edge = tailNext[edge] as number) {
-        breakLeg(tailLeg[edge] as number, entry);
+      for (let inTail = false; ; at++) {
+        if (at >= end) {
+          if (inTail || graph.tailFirst(entry) === 0) break;
+          inTail = true;
+          list = graph.tailLegs(entry);
+          at = 0;
+          end = list.length;
+        }
+        const leg = list[at] as number;
+        const bit = 1 << (leg & 31);
+        const word = legBroken[leg >>> 5] as number;
+        if (word & bit) continue;
+        legBroken[leg >>> 5] = word | bit;
+        const owner = legOwner[leg] as number;
+        broken.push(leg);
+        losers.push(owner);
+        const left = (holding[owner] as number) - 1;
+        holding[owner] = left;
+        if (left !== 0 || dying[owner] === 1 || (flags[owner] as number) & DEAD) continue;
+        dying[owner] = 1;
+        order.push(owner);
+        lastLegs.push(leg + 1);
+        parents.push(entry);
       }
     }
   }
 
   brokenLegs(): Uint32Array {
-    return this.#broken.view().slice();
+    return this.#broken.slice(0);
   }
 
-  survivors(): { survivors: IdList; survivorLeg: Uint32Array } {
-    const { place } = this.#scratch;
-    const found = new NumberList();
-    for (let i = 0; i < this.#losers.length; i++) {
-      const entry = this.#losers.at(i);
-      if (this.has(entry)) continue;
-      found.push(entry);
-      place[entry] = this.#lostLegs.at(i);
+  survivors(): () => IdList {
+    const { flags } = this.#graph;
+    const { dying } = this.#scratch;
+    const found = this.#losers.slice(0);
+    let count = 0;
+    for (let i = 0; i < found.length; i++) {
+      const entry = found[i] as number;
+      if (dying[entry] === 1 || (flags[entry] as number) & DEAD) continue;
+      found[count++] = entry;
     }
-    const survivors = found.sorted();
-    return { survivors, survivorLeg: survivors.map((entry) => place[entry] as number) };
+    return once(() => {
+      const sorted = found.slice(0, count).sort();
+      return sorted.filter((entry, i) => i === 0 || entry !== sorted[i - 1]);
+    });
   }
 
-  reasons(removed: Uint32Array): { reasonLeg: Int32Array; reasonParent: Uint32Array } {
-    const reasonLeg = new Int32Array(removed.length);
-    const reasonParent = new Uint32Array(removed.length);
-    const { place } = this.#scratch;
-    for (let i = 0; i < removed.length; i++) place[removed[i] as number] = i;
-    for (let i = this.order.length - removed.length; i < this.order.length; i++) {
-      const at = place[this.order.at(i)] as number;
-      reasonLeg[at] = this.#legOf[i] as number;
-      reasonParent[at] = this.#parentOf[i] as number;
-    }
-    return { reasonLeg, reasonParent };
+  reasons(removed: IdList): () => Reasons {
+    // Copies: the lists are used again.
+    const [order, legs, parents] = [
+      this.order.slice(0),
+      this.#legs.slice(0),
+      this.#parents.slice(0),
+    ];
+    return once(() => {
+      const place = new Map<number, number>();
+      for (const [i, entry] of order.entries()) place.set(entry, i);
+      const at = (entry: number) => place.get(entry) as number;
+      return {
+        leg: Int32Array.from(removed, (entry) => (legs[at(entry)] as number) - 1),
+        parent: Uint32Array.from(removed, (entry) => parents[at(entry)] as number),
+      };
+    });
   }
 
-  /** Leaves the scratch arrays as they were found: all zero. */
+  /** Leaves graph and scratch as they were found. */
   release() {
-    const { dying, legs, lost } = this.#scratch;
+    const { legBroken, holding } = this.#graph;
+    const { dying } = this.#scratch;
+    for (let i = 0; i < this.#broken.length; i++) {
+      const leg = this.#broken.at(i);
+      const owner = this.#losers.at(i);
+      legBroken[leg >>> 5] = (legBroken[leg >>> 5] as number) & ~(1 << (leg & 31));
+      holding[owner] = (holding[owner] as number) + 1;
+    }
     for (let i = 0; i < this.order.length; i++) dying[this.order.at(i)] = 0;
-    for (let i = 0; i < this.#broken.length; i++) legs[this.#broken.at(i) >>> 5] = 0;
-    for (let i = 0; i < this.#losers.length; i++) lost[this.#losers.at(i)] = 0;
   }
+}
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
 }
 
 /** What lies below some entries, they themselves left out, with the leg (+1; 0 for seen) and parent that led there. */
@@ -313,30 +357,31 @@ function walkBelow(
 interface Scratch {
   dying: Uint8Array;
   visited: Uint8Array;
-  /** Legs that break, one bit each. */
-  legs: Uint32Array;
-  /** Legs that an owner loses. */
-  lost: Uint16Array;
-  /** Not zeroed: written before it is read. */
-  place: Uint32Array;
+  /** Texts that go. */
+  marked: Uint8Array;
+  /** Not emptied: memory that is new costs more than what is written to it. */
+  lists: [NumberList, NumberList, NumberList, NumberList, NumberList];
 }
+
+const newLists = (): Scratch["lists"] => [
+  new NumberList(),
+  new NumberList(),
+  new NumberList(),
+  new NumberList(),
+  new NumberList(),
+];
 
 const scratches = new WeakMap<Graph, Scratch>();
 
 function scratchFor(graph: Graph): Scratch {
   let scratch = scratches.get(graph);
-  if (
-    !scratch ||
-    scratch.dying.length < graph.flags.length ||
-    scratch.legs.length < graph.legBroken.length
-  ) {
+  if (!scratch || scratch.dying.length < graph.flags.length) {
     const entries = graph.flags.length;
     scratch = {
       dying: new Uint8Array(entries),
       visited: new Uint8Array(entries),
-      legs: new Uint32Array(graph.legBroken.length),
-      lost: new Uint16Array(entries),
-      place: new Uint32Array(entries),
+      marked: new Uint8Array(entries),
+      lists: scratch?.lists ?? newLists(),
     };
     scratches.set(graph, scratch);
   }

@@ -124,12 +124,16 @@ export class Records {
     return readAreaText(area, 0);
   }
 
-  /** Every leg of a memory, in the order in which they were declared. */
-  legs(memory: EntryId, read?: ReadBytes): Uint32Array[] {
+  /**
+   * Every leg of a memory, in the order in which they were declared.
+   *
+   * @param legCount leaves out what came later: legs of this number and above
+   */
+  legs(memory: EntryId, read?: ReadBytes, legCount = Number.POSITIVE_INFINITY): Uint32Array[] {
     const legs = this.spine(memory, read).legs();
     if (this.graph.is(memory, FLAGS.corroborated)) {
       for (const slot of this.places.corroborationsOf(memory))
-        legs.push(this.corroboration(slot).leg);
+        if (this.places.legs.at(slot) < legCount) legs.push(this.corroboration(slot).leg);
     }
     return legs;
   }
@@ -157,25 +161,6 @@ export class Records {
     )
       first--;
     return this.spine(owner).leg(leg - first);
-  }
-
-  /** The numbers of a memory's legs, given one of them, in the order in which they were declared. */
-  legNumbers(memory: EntryId, oneOfThem: number): number[] {
-    const { legOwner, legCount } = this.graph;
-    const numbers = new Set<number>();
-    let first = oneOfThem;
-    while (first > 0 && legOwner[first - 1] === memory) first--;
-    for (let leg = first; leg < legCount && legOwner[leg] === memory; leg++) numbers.add(leg);
-    if (this.graph.is(memory, FLAGS.corroborated)) {
-      for (const slot of this.places.corroborationsOf(memory))
-        numbers.add(this.places.legs.at(slot));
-      // The one that was given may have come by corroboration: then those that came with the memory stand elsewhere.
-      if (this.places.corroborationOfLeg(first) !== -1) {
-        for (let leg = legOwner.indexOf(memory); leg < legCount && legOwner[leg] === memory; leg++)
-          numbers.add(leg);
-      }
-    }
-    return [...numbers].sort((a, b) => a - b);
   }
 
   /** The recall or drop in a slot of the places. */

@@ -291,7 +291,7 @@ describe("spine", () => {
     const writer = new SpineWriter(AGENT);
     fc.assert(
       fc.property(recalls, (f) => {
-        writer.recall(f);
+        writer.recall(f.time, f.record, f);
         const how =
           { fair: 0, strict: 1, contact: 2 }[f.mode] + { untrusted: 0, erase: 16 }[f.disposal];
         const { time, record, ...outcome } = f;
@@ -396,7 +396,7 @@ describe("spine", () => {
       lots.map((f) => () => writer.lot(f)),
       memories.map((f) => () => writer.memory(f)),
       corroborations.map((f) => () => writer.corroborate(f)),
-      recalls.map((f) => () => writer.recall(f)),
+      recalls.map((f) => () => writer.recall(f.time, f.record, f)),
       drops.map((f) => () => writer.drop(f)),
     );
     fc.assert(
