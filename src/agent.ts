@@ -8,13 +8,12 @@ import { type IdList, LIMITS } from "./codec.ts";
 import { compact } from "./compact.ts";
 import type { AgentCore, Transaction } from "./core.ts";
 import { folderBytes } from "./disk.ts";
+import { copied, Drafts, type NewMemory, refusalOf } from "./drafts.ts";
 import { CheeseError } from "./errors.ts";
 import { FLAGS } from "./graph.ts";
 import { planIdOf, toOutcome, toPlan } from "./outcome.ts";
 import { type Decision, decideRecall, needsSeen } from "./recall.ts";
 import {
-  ascendingSet,
-  distinctLegs,
   requireEntry,
   requireLivingParents,
   type Seen,
@@ -63,15 +62,6 @@ export interface LotOptions {
 export interface NewLot extends LotOptions {
   label: string;
   text: string;
-}
-
-/** A parent in a list of new memories: an entry, or an earlier item of the same call. */
-export type ParentOrItem = EntryId | { item: number };
-
-export interface NewMemory {
-  text: string;
-  legs: Iterable<Iterable<ParentOrItem>>;
-  seen?: Seen | undefined;
 }
 
 /** A lot, in short. */
@@ -167,17 +157,20 @@ export class Agent {
    * @throws CheeseError as addLot, with `item` the index of the first that is refused
    */
   async addLots(lots: Iterable<NewLot>, options: LongOptions = {}): Promise<EntryId[]> {
-    const items = Array.from(lots, (lot) => ({ ...lot, seen: copied(lot.seen) }));
+    const items = Array.from(lots, (lot) => ({ ...lot, seen: lot.seen && copied(lot.seen) }));
     await this.#read(({ graph }) => {
       for (const [item, lot] of items.entries()) {
-        const refusal = refusalOf(item, () => {
+        try {
           requireLot(lot);
           toSeenSet(graph, lot.seen);
-        });
-        if (refusal) throw refusal;
+        } catch (error) {
+          throw error instanceof CheeseError ? refusalOf(item, error) : error;
+        }
       }
     });
-    return this.#writeAll(items, addLotTo, options);
+    const add = (transaction: Transaction, item: number) =>
+      addLotTo(transaction, items[item] as NewLot);
+    return this.#writeAll(items.length, add, options);
   }
 
   /**
@@ -204,17 +197,16 @@ export class Agent {
    *   recalled a parent in the middle
    */
   async rememberAll(memories: Iterable<NewMemory>, options: LongOptions = {}): Promise<EntryId[]> {
-    const { items, refusals } = await this.#prepare(memories);
-    const refused = refusals.find((refusal) => refusal !== null);
-    if (refused) throw refused;
-    const ids: EntryId[] = [];
-    const add = (transaction: Transaction, { text, legs, seen }: Prepared) => {
-      const resolved = legs.map((leg) => ascendingSet(leg.map((parent) => resolve(parent, ids))));
-      const id = addMemoryTo(transaction, { text, legs: distinctLegs(resolved), seen });
-      ids.push(id);
-      return id;
-    };
-    return this.#writeAll(items, add, options);
+    const drafts = await this.#draft(memories);
+    const refused = [...drafts.refusals.keys()].sort((a, b) => a - b)[0];
+    if (refused !== undefined) throw drafts.refusals.get(refused);
+    const add = (transaction: Transaction, item: number, ids: EntryId[]) =>
+      addMemoryTo(transaction, {
+        text: drafts.texts[item] as string,
+        legs: drafts.legs(item, ids),
+        seen: drafts.seen(item),
+      });
+    return this.#writeAll(drafts.count, add, options);
   }
 
   /**
@@ -223,35 +215,33 @@ export class Agent {
    * @throws TypeError when an item is not of the form of a memory
    */
   async refusals(memories: Iterable<NewMemory>): Promise<(CheeseError | null)[]> {
-    return (await this.#prepare(memories)).refusals;
+    const { count, refusals } = await this.#draft(memories);
+    return Array.from({ length: count }, (_, item) => refusals.get(item) ?? null);
   }
 
-  async #prepare(
-    memories: Iterable<NewMemory>,
-  ): Promise<{ items: Prepared[]; refusals: (CheeseError | null)[] }> {
-    const items: Prepared[] = [];
-    const refusals: (CheeseError | null)[] = [];
+  /** Checks many memories, a slice at a time. */
+  async #draft(memories: Iterable<NewMemory>): Promise<Drafts> {
+    const drafts = new Drafts();
+    let begun = performance.now();
     for (const memory of memories) {
-      const item = items.length;
-      let prepared: Prepared = { text: "", legs: [], seen: undefined };
-      refusals.push(
-        refusalOf(item, () => {
-          prepared = prepare(memory, item);
-        }),
-      );
-      items.push(prepared);
+      drafts.add(memory);
+      if (drafts.count % ENTRIES_AT_ONCE !== 0 || performance.now() - begun < SLICE_MS) continue;
+      await tick();
+      begun = performance.now();
     }
-    await this.#read(({ graph, records }) => {
-      for (const [item, { legs, seen }] of items.entries()) {
-        refusals[item] ??= refusalOf(item, () => {
-          // Earlier items of the call are not known yet, and are negative.
-          const known = legs.map((leg) => leg.filter((parent) => parent > 0));
-          requireLivingParents(records, known, () => "it");
-          toSeenSet(graph, seen);
-        });
-      }
-    });
-    return { items, refusals };
+    for (let item = 0; item < drafts.count; ) {
+      item = await this.#read(({ records }) => {
+        const until = performance.now() + SLICE_MS;
+        let next = item;
+        for (; next < drafts.count; next++) {
+          if (next % ENTRIES_AT_ONCE === 0 && performance.now() > until) break;
+          drafts.check(next, records);
+        }
+        return next;
+      });
+      await tick();
+    }
+    return drafts;
   }
 
   /**
@@ -317,34 +307,33 @@ export class Agent {
   }
 
   /** Writes many, a batch at a time, so that memory stays bounded and a signal is heeded. */
-  async #writeAll<T>(
-    items: T[],
-    add: (transaction: Transaction, item: T) => EntryId,
+  async #writeAll(
+    count: number,
+    add: (transaction: Transaction, item: number, ids: EntryId[]) => EntryId,
     { signal, onProgress }: LongOptions,
   ): Promise<EntryId[]> {
     const ids: EntryId[] = [];
-    while (ids.length < items.length) {
+    while (ids.length < count) {
       signal?.throwIfAborted();
-      // What was added before a refusal is written: a prefix.
-      const { added, refusal } = await this.#write((transaction) => {
-        const added: EntryId[] = [];
+      const written = ids.length;
+      // What was added before a refusal is written: a prefix. Run again, it begins where it did.
+      const refusal = await this.#write((transaction) => {
+        ids.length = written;
         try {
-          while (ids.length + added.length < items.length && !transaction.isFull()) {
-            added.push(add(transaction, items[ids.length + added.length] as T));
-          }
-          return { added, refusal: null };
+          while (ids.length < count && !transaction.isFull())
+            ids.push(add(transaction, ids.length, ids));
+          return null;
         } catch (error) {
           if (!(error instanceof CheeseError)) throw error;
-          return { added, refusal: error };
+          return error;
         }
       });
-      for (const id of added) ids.push(id);
       if (refusal) {
         const { code, message, hint } = refusal;
         const facts = { hint, cause: refusal, item: ids.length, written: ids };
         throw new CheeseError(code, message, facts);
       }
-      onProgress?.(ids.length, items.length);
+      onProgress?.(ids.length, count);
     }
     return ids;
   }
@@ -715,7 +704,6 @@ export class Agent {
 
 // ----- deciding on additions -----
 
-/** A new memory whose parents are entries, or earlier items of the same call as -1, -2, … */
 function lotsBelow({ graph, records }: AgentState, id: EntryId): EntryId[] {
   const all = Number.POSITIVE_INFINITY;
   const { support } = supportOf(records, id, all, all);
@@ -724,54 +712,6 @@ function lotsBelow({ graph, records }: AgentState, id: EntryId): EntryId[] {
 
 function toSource(state: AgentState, lot: EntryId): Source {
   return { id: lot, label: readEntry(state, lot, { withText: false }).label ?? "" };
-}
-
-interface Prepared {
-  text: string;
-  legs: number[][];
-  seen: Seen | undefined;
-}
-
-/** What was seen is gone through twice: to be checked, and to be written. */
-function copied(seen: Seen | undefined): Seen | undefined {
-  const isList = typeof seen === "object" && seen !== null && Symbol.iterator in seen;
-  return isList ? [...seen] : seen;
-}
-
-/** @throws CheeseError for what is wrong with an item by itself; TypeError when it is no memory */
-function prepare({ text, legs, seen }: NewMemory, item: number): Prepared {
-  checkText(text, LIMITS.textBytes, "the text");
-  if (!isIterable(legs)) throw new TypeError("legs are a list of lists of ids");
-  const numbered = Array.from(legs, (leg) => {
-    if (!isIterable(leg)) throw new TypeError("a leg is a list of ids");
-    const parents = Array.from(leg, (parent) => toNumber(parent, item));
-    const entries = parents.filter((parent) => parent > 0);
-    if (entries.length > 0) toLeg(entries);
-    return ascendingSet(parents);
-  });
-  return { text, legs: distinctLegs(numbered), seen: copied(seen) };
-}
-
-function isIterable(value: unknown): boolean {
-  return typeof value === "object" && value !== null && Symbol.iterator in value;
-}
-
-/** An entry as it is; an earlier item as a negative number. */
-function toNumber(parent: ParentOrItem, item: number): number {
-  if (typeof parent !== "object" || parent === null) {
-    // Not taken for an item.
-    if (typeof parent === "number" && !(parent >= 1)) toLeg([parent]);
-    return parent;
-  }
-  if (!Number.isInteger(parent.item) || parent.item < 0 || parent.item >= item) {
-    const message = `it cannot stand on item ${parent.item}, which is not an earlier one`;
-    throw new CheeseError("UNKNOWN_PARENT", message);
-  }
-  return -1 - parent.item;
-}
-
-function resolve(parent: number, ids: EntryId[]): EntryId {
-  return parent < 0 ? (ids[-1 - parent] as EntryId) : parent;
 }
 
 /** @throws CheeseError USAGE, TOO_LARGE, NOT_UTF8 */
@@ -795,7 +735,7 @@ function addLotTo(
 
 function addMemoryTo(
   { state, batch, time, apply }: Transaction,
-  { text, legs, seen }: Prepared,
+  { text, legs, seen }: { text: string; legs: EntryId[][]; seen: Seen | undefined },
 ): EntryId {
   const { graph, records } = state;
   requireLivingParents(records, legs, () => `memory ${graph.entryCount + 1}`);
@@ -803,21 +743,6 @@ function addMemoryTo(
   batch.addMemory(time, legs, { text, uri: null }, seenSet);
   apply();
   return graph.entryCount;
-}
-
-/** Why a check refuses an item of a list, naming the item; null if it does not. */
-function refusalOf(item: number, check: () => void): CheeseError | null {
-  try {
-    check();
-    return null;
-  } catch (error) {
-    if (!(error instanceof CheeseError)) throw error;
-    return new CheeseError(error.code, `item ${item}: ${error.message}`, {
-      hint: error.hint,
-      cause: error,
-      item,
-    });
-  }
 }
 
 function recallOptions({ mode = "fair", disposal = "untrusted" }: RecallOptions) {

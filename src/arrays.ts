@@ -23,6 +23,15 @@ export class NumberList {
     return this.#array[index] as number;
   }
 
+  /** The list as a row of bits, 32 a number: bit i, which must be in it. */
+  bit(i: number): boolean {
+    return (((this.#array[i >>> 5] as number) >>> (i & 31)) & 1) === 1;
+  }
+
+  setBit(i: number) {
+    this.#array[i >>> 5] = (this.#array[i >>> 5] as number) | (1 << (i & 31));
+  }
+
   /** The numbers so far: a view, good until the next push. */
   view(): Uint32Array<ArrayBuffer> {
     return this.#array.subarray(0, this.length);

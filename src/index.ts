@@ -7,10 +7,9 @@ export type {
   LotFilter,
   LotOptions,
   NewLot,
-  NewMemory,
-  ParentOrItem,
   RecallOptions,
 } from "./agent.ts";
+export type { NewMemory, ParentOrItem } from "./drafts.ts";
 export { CheeseError, type Code, codes, hasCode } from "./errors.ts";
 export type { Session } from "./session.ts";
 export {

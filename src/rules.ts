@@ -108,7 +108,7 @@ export function ascendingSet(parents: EntryId[]): EntryId[] {
   return distinct;
 }
 
-function isList(value: unknown): boolean {
+export function isList(value: unknown): boolean {
   return typeof value === "object" && value !== null && Symbol.iterator in value;
 }
 

@@ -50,6 +50,7 @@ const ROOMS = [
   "outcome",
   "transfer",
   "session",
+  "drafts",
   "agent",
   "store",
   "index",
