@@ -30,20 +30,17 @@ const leftOut = {
   resolveId: (id) => (LEFT_OUT.includes(id) ? NOTHING : null),
   load: (id) => (id === NOTHING ? "export default {};" : null),
 };
-const bundle = await rolldown({
-  cwd: root,
-  input: { index: "commands/index.ts" },
-  platform: "node",
-  plugins: [leftOut],
-});
-const { output } = await bundle.write({
-  dir: join(dist, "cli"),
-  format: "esm",
-  entryFileNames: "[name].js",
+const options = { cwd: root, platform: "node", plugins: [leftOut] };
+const form = { dir: join(dist, "cli"), format: "esm", entryFileNames: "[name].js", minify: true };
+const cli = await rolldown({ ...options, input: { index: "commands/index.ts" } });
+const { output } = await cli.write({
+  ...form,
   chunkFileNames: "[name]-[hash].js",
   codeSplitting: { groups: [{ name: "main", test: (id) => !SELDOM.test(id) }] },
-  minify: true,
 });
+// A thread starts from a file of its own.
+const worker = await rolldown({ ...options, input: { inspectworker: "src/inspectworker.ts" } });
+await worker.write(form);
 
 const packages = new Set(
   output

@@ -54,8 +54,8 @@ export class BatchBuilder {
   readonly #agentId: Buffer;
   readonly #writer: SpineWriter;
   readonly #fillRandom: FillRandom;
-  readonly #pool = Buffer.allocUnsafeSlow(RANDOM_POOL_BYTES);
-  #poolUsed = RANDOM_POOL_BYTES;
+  /** Random bytes for salts, and how many are used. */
+  readonly #salt = { pool: Buffer.allocUnsafeSlow(RANDOM_POOL_BYTES), at: RANDOM_POOL_BYTES };
 
   constructor(agentId: Buffer, fillRandom: FillRandom) {
     this.#agentId = agentId;
@@ -144,7 +144,7 @@ export class BatchBuilder {
     const at = this.#areaEnd;
     if (at + areaBytes > this.#areas.length)
       this.#areas = enlarged(this.#areas, at, at + areaBytes);
-    const contentEnd = writeArea(this.#areas, at, areaBytes, this.#salt(), {
+    const contentEnd = writeArea(this.#areas, at, areaBytes, this.#nextSalt(), {
       text,
       textBytes,
       uri,
@@ -154,13 +154,14 @@ export class BatchBuilder {
     return { commitment: commitment(this.#areas, at, contentEnd), areaBytes };
   }
 
-  #salt(): Buffer {
-    if (this.#poolUsed === RANDOM_POOL_BYTES) {
-      this.#fillRandom(this.#pool);
-      this.#poolUsed = 0;
+  #nextSalt() {
+    const salt = this.#salt;
+    salt.at += SALT_BYTES;
+    if (salt.at >= RANDOM_POOL_BYTES) {
+      this.#fillRandom(salt.pool);
+      salt.at = 0;
     }
-    this.#poolUsed += SALT_BYTES;
-    return this.#pool.subarray(this.#poolUsed - SALT_BYTES, this.#poolUsed);
+    return salt;
   }
 
   #addSpine(areaBytes: number) {

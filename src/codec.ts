@@ -190,23 +190,24 @@ export interface AreaContent {
   uriBytes: number;
 }
 
-/** Writes a whole area; returns where its content ends and the padding begins. */
+/** Writes a whole area, its salt from a pool of random bytes; returns where its content ends and the padding begins. */
 export function writeArea(
   out: Buffer,
   at: number,
   areaBytes: number,
-  salt: Buffer,
+  salt: { pool: Buffer; at: number },
   content: AreaContent,
 ): number {
   const { text, textBytes, uri, uriBytes } = content;
-  salt.copy(out, at);
+  salt.pool.copy(out, at, salt.at, salt.at + SALT_BYTES);
   out.writeUInt32LE(textBytes, at + SALT_BYTES);
   out.writeUInt16LE(uriBytes + 1, at + SALT_BYTES + 4);
   let end = at + AREA_HEAD_BYTES;
   out.write(text, end, textBytes, "utf8");
   end += textBytes;
   if (uri !== null) end += out.write(uri, end, uriBytes, "utf8");
-  out.fill(0, end, at + areaBytes);
+  // Mostly a few bytes, for which a call of `fill` is the longer way.
+  for (let i = end; i < at + areaBytes; i++) out[i] = 0;
   return end;
 }
 
@@ -285,6 +286,7 @@ export interface RecallSpine {
 }
 
 const SPINE_LEAD_BYTES = 5;
+const VIEWED_BYTES_MAX = 128;
 
 /** Builds one spine after another in one buffer; the bytes of the newest lie from `start` to `end`. */
 export class SpineWriter {
@@ -293,6 +295,7 @@ export class SpineWriter {
   end = 0;
   /** CRC-32 of the agent's id: a spine that strays into another agent's log does not check there. */
   readonly #seed: number;
+  readonly #views: (Buffer | undefined)[] = [];
 
   constructor(agentId: Buffer) {
     this.#seed = crc32(agentId);
@@ -369,11 +372,20 @@ export class SpineWriter {
       rest >>>= 7;
     }
     this.buffer[at] = rest;
-    this.buffer.writeUInt32LE(
-      crc32(this.buffer.subarray(this.start, this.end), this.#seed),
-      this.end,
-    );
+    this.buffer.writeUInt32LE(crc32(this.#view(this.start, this.end), this.#seed), this.end);
     this.end += 4;
+  }
+
+  /** Views of short spines are made once: making one costs as much as the check. */
+  #view(start: number, end: number): Buffer {
+    if (end > VIEWED_BYTES_MAX) return this.buffer.subarray(start, end);
+    const slot = start * VIEWED_BYTES_MAX + end;
+    let view = this.#views[slot];
+    if (view?.buffer !== this.buffer.buffer) {
+      view = this.buffer.subarray(start, end);
+      this.#views[slot] = view;
+    }
+    return view;
   }
 
   lot(f: {

@@ -4,7 +4,7 @@
 //   leg l        legOwner[l]  legBroken bit l               l from 0, in the order of the log
 //   children     of entry n: the legs in which n is a parent
 //     settled    childLegs[childStart[n] .. childStart[n+1])     side by side, for entries up to `settledEntries`
-//     newer      tailHead[n] → tailLeg[e], tailNext[e] → …       linked, newest first; e from 1, 0 ends a list
+//     newer      tailHead[n] → tailLeg[e], tailNext[e] → …       linked, newest first; e from 1, 0 ends a list; tailParent[e] is n
 //
 // Parents are not kept: they stand in the spines, and are read from there when someone asks why.
 
@@ -60,6 +60,7 @@ export class Graph {
   tailHead: Uint32Array<ArrayBuffer> = new Uint32Array(0);
   tailNext: Uint32Array<ArrayBuffer> = new Uint32Array(0);
   tailLeg: Uint32Array<ArrayBuffer> = new Uint32Array(0);
+  tailParent: Uint32Array<ArrayBuffer> = new Uint32Array(0);
   /** Edges in the tail; the first has number 1. */
   tailCount = 0;
 
@@ -135,13 +136,15 @@ export class Graph {
     if (firstEdge + to - from > this.tailNext.length) {
       this.tailNext = grown(this.tailNext, firstEdge + to - from + 16);
       this.tailLeg = grown(this.tailLeg, firstEdge + to - from + 16);
+      this.tailParent = grown(this.tailParent, firstEdge + to - from + 16);
     }
-    const { flags, tailHead, tailNext, tailLeg } = this;
+    const { flags, tailHead, tailNext, tailLeg, tailParent } = this;
     let seen = 0;
     for (let i = from, edge = firstEdge; i < to; i++, edge++) {
       const parent = parents[i] as number;
       seen |= flags[parent] as number;
       tailLeg[edge] = leg;
+      tailParent[edge] = parent;
       tailNext[edge] = tailHead[parent] as number;
       tailHead[parent] = edge;
     }
@@ -324,28 +327,31 @@ export class Graph {
   /** Lays the tail's edges beside the settled ones: half the cost of the lists to walk, and the form a snapshot keeps. */
   settle() {
     if (this.tailCount === 0 && this.settledEntries === this.entryCount) return;
-    const { entryCount, settledEntries, childStart, childLegs, tailNext, tailLeg } = this;
+    const { entryCount, settledEntries, childStart, childLegs, tailLeg, tailParent, tailCount } =
+      this;
+    // A counting sort by the parent: no list is walked, since each step of a walk waits for the one before.
     const start = new Uint32Array(entryCount + 2);
-    let total = 0;
-    for (let entry = 1; entry <= entryCount; entry++) {
-      start[entry] = total;
-      if (entry <= settledEntries)
-        total += (childStart[entry + 1] as number) - (childStart[entry] as number);
-      for (let edge = this.tailFirst(entry); edge !== 0; edge = tailNext[edge] as number) total++;
+    for (let entry = 1; entry <= settledEntries; entry++)
+      start[entry + 1] = (childStart[entry + 1] as number) - (childStart[entry] as number);
+    for (let edge = 1; edge <= tailCount; edge++) {
+      const next = (tailParent[edge] as number) + 1;
+      start[next] = (start[next] as number) + 1;
     }
-    start[entryCount + 1] = total;
-    const legs = new Uint32Array(total);
-    for (let entry = 1; entry <= entryCount; entry++) {
-      if (entry <= settledEntries) {
-        const from = childStart[entry] as number;
-        const to = childStart[entry + 1] as number;
-        for (let i = from, at = start[entry] as number; i < to; i++, at++)
-          legs[at] = childLegs[i] as number;
-      }
-      // Newest first in the list, oldest first here: filled from its end.
-      let at = start[entry + 1] as number;
-      for (let edge = this.tailFirst(entry); edge !== 0; edge = tailNext[edge] as number)
-        legs[--at] = tailLeg[edge] as number;
+    for (let entry = 1; entry <= entryCount + 1; entry++)
+      start[entry] = (start[entry] as number) + (start[entry - 1] as number);
+    const end = start.slice();
+    const legs = new Uint32Array(start[entryCount + 1] as number);
+    for (let entry = 1; entry <= settledEntries; entry++) {
+      let at = end[entry] as number;
+      for (let i = childStart[entry] as number; i < (childStart[entry + 1] as number); i++)
+        legs[at++] = childLegs[i] as number;
+      end[entry] = at;
+    }
+    for (let edge = 1; edge <= tailCount; edge++) {
+      const parent = tailParent[edge] as number;
+      const at = end[parent] as number;
+      legs[at] = tailLeg[edge] as number;
+      end[parent] = at + 1;
     }
     this.childStart = start;
     this.childLegs = legs;
@@ -353,6 +359,7 @@ export class Graph {
     this.tailHead = new Uint32Array(0);
     this.tailNext = new Uint32Array(0);
     this.tailLeg = new Uint32Array(0);
+    this.tailParent = new Uint32Array(0);
     this.tailCount = 0;
   }
 
@@ -369,6 +376,7 @@ export class Graph {
       tailHead,
       tailNext,
       tailLeg,
+      tailParent,
     } = this;
     const arrays = [
       flags,
@@ -381,6 +389,7 @@ export class Graph {
       tailHead,
       tailNext,
       tailLeg,
+      tailParent,
     ];
     return arrays.reduce((sum, array) => sum + array.byteLength, 0);
   }

@@ -197,6 +197,7 @@ export function holdsArea(batch: FoundBatch, i: number): boolean {
  * @param visit called with the reader standing on each; areaAt is the area's offset in the segment, 0 if it is not there;
  *   head is the one after this record
  * @param options.checked false to check each spine by itself too
+ * @param options.chained false to take the marker's word for the head, which is then the one of every record
  * @throws CheeseError CORRUPT or NEWER_FORMAT, before the last call if the chain does not end at the marker's head
  */
 export function readSpines(
@@ -204,7 +205,7 @@ export function readSpines(
   before: LogEnd,
   reader: SpineReader,
   visit: (spineAt: number, areaAt: number, head: Digest) => void,
-  { checked = true }: { checked?: boolean } = {},
+  { checked = true, chained = true }: { checked?: boolean; chained?: boolean } = {},
 ): LogEnd {
   const { header, bytes, spinesAt } = batch;
   if (
@@ -215,12 +216,13 @@ export function readSpines(
     throw corrupt(`the batch does not follow record ${before.record}`, { offset: batch.at });
   }
   const limit = spinesAt + header.spineBytes;
-  let { record, entries, head } = before;
+  let { record, entries } = before;
+  let head = chained ? before.head : batch.headAfter;
   let at = spinesAt;
   let areaAt = batch.areasAt;
   for (let i = 0; i < header.count; i++) {
     const next = reader.read(bytes, at, limit, checked);
-    head = link(head, bytes, at, next);
+    if (chained) head = link(head, bytes, at, next);
     record++;
     if (reader.record !== record)
       throw corrupt(`record ${reader.record} stands where ${record} is due`, { offset: batch.at });

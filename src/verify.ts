@@ -7,18 +7,19 @@ import { join } from "node:path";
 import { applyRecord } from "./apply.ts";
 import type { LogEnd } from "./batch.ts";
 import { type Digest, headOf, parseFingerprint } from "./chain.ts";
-import { isZero, RECORD_KINDS, SpineReader } from "./codec.ts";
+import { RECORD_KINDS, SpineReader } from "./codec.ts";
 import { filesBelow, folderBytes } from "./disk.ts";
 import { CheeseError, corrupt, type ErrorFacts } from "./errors.ts";
 import { FLAGS, Graph } from "./graph.ts";
 import { HEAD_MARK_NAME, type HeadMark, readHeadMark } from "./headmark.ts";
+import { AREA, type Findings, lookAt } from "./inspect.ts";
+import { Inspectors } from "./inspectors.ts";
 import { type AgentPlace, Log, logFolder } from "./log.ts";
 import { ACT, Places } from "./places.ts";
 import { decideRecall, needsSeen } from "./recall.ts";
 import { Records } from "./records.ts";
 import { SeenIndex } from "./seen.ts";
 import {
-  areaChecks,
   FileWindow,
   type FoundBatch,
   findAt,
@@ -75,7 +76,7 @@ export async function verifyAgent(
       }
       return check.report(agent, options.expect);
     } finally {
-      check.close();
+      await check.close();
     }
   }
 }
@@ -94,9 +95,6 @@ function toError(problems: Problem[], name: string): CheeseError {
   });
 }
 
-/** How an entry's area was found. */
-const AREA = { absent: 0, checks: 1, zero: 2, broken: 3 } as const;
-
 class Check {
   readonly problems: Problem[] = [];
   readonly #place: AgentPlace;
@@ -109,8 +107,11 @@ class Check {
   readonly #graph = new Graph();
   readonly #places = new Places();
   readonly #seen = new SeenIndex();
+  readonly #inspectors: Inspectors;
   #log: Log | null = null;
-  #areas = new Uint8Array(1024);
+  /** By segment, from 1. */
+  readonly #findings: Findings[] = [];
+  #bytesDone = 0;
   /** Texts that an erase took which is not known to be finished, and that still stand. */
   #unfinished = 0;
   #snapshot: Snapshot | null = null;
@@ -127,6 +128,12 @@ class Check {
     this.#expected = expected;
     this.#options = options;
     this.#reader = new SpineReader(place.ids.agentId);
+    const all = [...filesBelow(place.disk, logFolder(place.folder))];
+    const bytes = all.reduce((sum, { stat }) => sum + stat.size, 0);
+    this.#inspectors = new Inspectors(place.disk, bytes, options.signal, (done) => {
+      this.#bytesDone += done;
+      options.onProgress?.(Math.min(this.#bytesDone, bytes), bytes);
+    });
     this.#signature = signatureOf(place);
     this.#headMark = readHeadMark(place.disk, join(place.folder, HEAD_MARK_NAME), place.ids);
     this.#heads.set(this.#headMark.record, null);
@@ -152,6 +159,7 @@ class Check {
       this.#log = log;
       log.requireBeginning();
       await this.#replay(log);
+      await this.#inspect(log);
       this.#checkErasures(log);
       this.#checkWitnesses(log);
     } catch (error) {
@@ -160,26 +168,24 @@ class Check {
     }
   }
 
+  /** Goes through the structure, on the marker's word for the chain, and hands each segment on to be inspected. */
   async #replay(log: Log) {
-    const { signal, onProgress } = this.#options;
-    const all = log.bytes;
-    let behind = 0;
-    let window = new FileWindow(log.segment(1).file);
+    const { signal } = this.#options;
     let begun = performance.now();
+    let before: LogEnd = log.end;
     this.#noteHead(log.end);
     this.#meetSnapshot(log);
     for (;;) {
-      const { segment } = log.end;
+      const { segment, offset } = log.end;
       const batch = log.nextBatch(this.#headMark.record, this.#reader);
-      if (!batch) return;
       if (log.end.segment !== segment) {
-        behind += window.size;
-        window = new FileWindow(log.segment(log.end.segment).file);
+        this.#handOn(log, segment, before, offset);
+        before = log.end;
       }
-      log.pass(batch, this.#readBatch(log, batch, window));
+      if (!batch) return this.#handOn(log, log.end.segment, before, log.end.offset);
+      log.pass(batch, this.#readBatch(log, batch));
       this.#meetSnapshot(log);
       if (performance.now() - begun > SLICE_MS) {
-        onProgress?.(behind + batch.end, all);
         await tick();
         signal?.throwIfAborted();
         begun = performance.now();
@@ -187,19 +193,40 @@ class Check {
     }
   }
 
+  #handOn(log: Log, segment: number, before: LogEnd, end: number) {
+    const { record, entries, head } = before;
+    this.#inspectors.add({
+      path: log.segment(segment).file.path,
+      agentId: this.#place.ids.agentId,
+      segment,
+      before: { record, entries, head },
+      end,
+      headsAt: [...this.#heads.keys()],
+    });
+  }
+
   #noteHead({ record, head }: LogEnd) {
     if (this.#heads.has(record)) this.#heads.set(record, head);
   }
 
-  /** Checks one batch: its chain and spines, what its recalls decided, and its texts through a window of their own. */
-  #readBatch(log: Log, batch: FoundBatch, window: FileWindow): LogEnd {
+  async #inspect(log: Log) {
+    for (const findings of await this.#inspectors.all()) {
+      this.#findings[findings.segment] = findings;
+      for (const [record, head] of findings.heads) this.#heads.set(record, head);
+      const file = log.segment(findings.segment).file.path;
+      for (const { code, message, offset } of findings.problems)
+        this.#problem(new CheeseError(code, message, { file, offset }));
+    }
+  }
+
+  /** Checks one batch as far as it does not stand by itself: what its recalls decided, and what its records name. */
+  #readBatch(log: Log, batch: FoundBatch): LogEnd {
     const reader = this.#reader;
     const graph = this.#graph;
     const { segment } = log.end;
-    const visit = (spineAt: number, areaAt: number, head: Digest) => {
+    const visit = (spineAt: number, areaAt: number) => {
       if (reader.kind === RECORD_KINDS.recall) this.#decideAgain(log);
       if (reader.kind === RECORD_KINDS.drop) this.#requireDead(reader.dropped);
-      if (this.#heads.has(reader.record)) this.#heads.set(reader.record, head);
       applyRecord(graph, this.#places, reader, segment, spineAt, areaAt);
       if (!reader.isEntry) return;
       if (reader.areaBytes === 0 && !reader.bornDead) {
@@ -209,11 +236,9 @@ class Check {
       }
       const set = reader.seen();
       if (set) this.#seen.add(reader.entry, set);
-      if (areaAt !== 0)
-        this.#noteArea(reader.entry, lookAt(window, areaAt, reader.areaBytes, reader.commitment()));
     };
     try {
-      return readSpines(batch, log.end, reader, visit, { checked: false });
+      return readSpines(batch, log.end, reader, visit, { chained: false });
     } catch (error) {
       if (!(error instanceof CheeseError)) throw error;
       const { file } = log.segment(segment);
@@ -223,15 +248,6 @@ class Check {
         offset: batch.at,
       });
     }
-  }
-
-  #noteArea(entry: number, found: number) {
-    if (entry >= this.#areas.length) {
-      const larger = new Uint8Array(entry * 2);
-      larger.set(this.#areas);
-      this.#areas = larger;
-    }
-    this.#areas[entry] = found;
   }
 
   /** The recall on which the reader stands must be what the definitions say, on the graph before it. */
@@ -297,10 +313,24 @@ class Check {
         continue;
       for (const entry of records.textsTakenBy(slot)) pending.add(entry);
     }
+    let segment = 0;
+    let first = 1;
+    let last = 0;
+    let file = "";
     for (let entry = 1; entry <= graph.entryCount; entry++) {
-      const found = this.#areas[entry];
+      if (entry > last) {
+        segment++;
+        const info = log.segment(segment);
+        first = info.before.entries + 1;
+        last =
+          segment < log.end.segment ? log.segment(segment + 1).before.entries : graph.entryCount;
+        file = info.file.path;
+        entry--;
+        continue;
+      }
+      const found = this.#findings[segment]?.areas[entry - first] ?? AREA.absent;
       const offset = places.areaAt[entry] as number;
-      const file = log.segment(log.segmentOf(entry)).file.path;
+      if (found === AREA.checks && offset !== 0 && !graph.is(entry, FLAGS.gone)) continue;
       const facts = { entry, file, offset };
       if (graph.is(entry, FLAGS.gone)) {
         if (found === AREA.zero || offset === 0) continue;
@@ -476,8 +506,9 @@ class Check {
     return report;
   }
 
-  close() {
+  async close() {
     this.#log?.close();
+    await this.#inspectors.close();
   }
 }
 
@@ -487,13 +518,6 @@ function signatureOf({ disk, folder }: AgentPlace): string {
   return files
     .map(({ name, stat }) => [name, stat.inode, stat.size, stat.modified].join())
     .join(";");
-}
-
-function lookAt(window: FileWindow, areaAt: number, areaBytes: number, committed: Digest): number {
-  const area = window.view(areaAt, areaBytes);
-  if (area.length < areaBytes) return AREA.broken;
-  if (areaChecks(area, 0, areaBytes, committed)) return AREA.checks;
-  return isZero(area, 0, areaBytes) ? AREA.zero : AREA.broken;
 }
 
 /** A fingerprint is only given of what is on the disk; where it cannot be written to, it has been so before. */

@@ -770,7 +770,14 @@ describe("erasable area", () => {
     const uriBytes = uri === null ? -1 : Buffer.byteLength(uri);
     const areaBytes = areaBytesFor(textBytes, uriBytes);
     const file = Buffer.alloc(front + areaBytes + 10, 0xee);
-    const end = writeArea(file, front, areaBytes, salt, { text, textBytes, uri, uriBytes });
+    const pool = Buffer.concat([Buffer.alloc(5, 0xa5), salt]);
+    const end = writeArea(
+      file,
+      front,
+      areaBytes,
+      { pool, at: 5 },
+      { text, textBytes, uri, uriBytes },
+    );
     return { file, areaBytes, end, textBytes, uriBytes };
   }
   type Texts = { text: string; uri: string | null };

@@ -44,6 +44,9 @@ const ROOMS = [
   "jsonl",
   // chores on the log, and the handles
   "find",
+  "inspect",
+  "inspectors",
+  "inspectworker",
   "verify",
   "compact",
   "core",
@@ -96,6 +99,8 @@ const BUILT_INS: Record<string, string[]> = {
   "node:crypto": ["chain", "token", "store"],
   "node:zlib": ["codec", "batch", "segment", "snapshot", "compact", "store"],
   "node:path": ROOMS,
+  "node:os": ["inspectors"],
+  "node:worker_threads": ["inspectors", "inspectworker"],
 };
 
 /** Packages, and the files that may import them; a name that ends in / is a folder. */
