@@ -13,6 +13,7 @@ import { CheeseError } from "./errors.ts";
 import { FLAGS } from "./graph.ts";
 import { planIdOf, toOutcome, toPlan } from "./outcome.ts";
 import { type Decision, decideRecall, needsSeen } from "./recall.ts";
+import type { ReadBytes } from "./records.ts";
 import {
   requireEntry,
   requireLivingParents,
@@ -106,6 +107,7 @@ const MODES: readonly Mode[] = ["fair", "strict", "contact"];
 const DISPOSALS: readonly Disposal[] = ["untrusted", "erase"];
 const ENTRIES_AT_ONCE = 256;
 const ENTRIES_AT_ONCE_MIN = 16;
+const TEXTS_AT_ONCE = 4096;
 const SLICE_MS = 10;
 
 export class Agent {
@@ -463,26 +465,46 @@ export class Agent {
 
   /** Entries with their texts, ascending or newest first; those that do not fit are passed over unread. */
   async *entries(filter: EntryFilter = {}): AsyncGenerator<EntryWithText> {
-    const { newestFirst = false, state: wantedState, kind } = filter;
+    const toEntry = (state: AgentState, id: EntryId, read?: ReadBytes) =>
+      readEntry(state, id, { withText: true, ...(read && { read }) });
+    for await (const part of this.#walk(filter, ENTRIES_AT_ONCE, toEntry)) yield* part;
+  }
+
+  /** Texts that are there, and nothing else of their entries, many at a time: for a search through all of them. */
+  async *texts(filter: EntryFilter = {}): AsyncGenerator<{ id: EntryId; text: string }[]> {
+    const toText = ({ records }: AgentState, id: EntryId, read?: ReadBytes) => {
+      records.spine(id, read);
+      const texts = records.text(id, read);
+      return texts && { id, text: texts.text };
+    };
+    for await (const part of this.#walk(filter, TEXTS_AT_ONCE, toText))
+      yield part.filter((found) => found !== null);
+  }
+
+  async *#walk<T>(
+    { newestFirst = false, state: wantedState, kind, before }: EntryFilter,
+    atOnceMax: number,
+    toItem: (state: AgentState, id: EntryId, read: ReadBytes | undefined) => T,
+  ): AsyncGenerator<T[]> {
     const step = newestFirst ? -1 : 1;
-    let next = newestFirst ? (filter.before ?? Number.POSITIVE_INFINITY) - 1 : 1;
+    let next = newestFirst ? (before ?? Number.POSITIVE_INFINITY) - 1 : 1;
     // Few at first, for a caller that wants only the first.
-    for (let atOnce = ENTRIES_AT_ONCE_MIN; ; atOnce = Math.min(atOnce * 2, ENTRIES_AT_ONCE)) {
+    for (let atOnce = ENTRIES_AT_ONCE_MIN; ; atOnce = Math.min(atOnce * 2, atOnceMax)) {
       const part = await this.#read((state) => {
         const { graph, records } = state;
         const read = newestFirst ? undefined : records.inARow();
-        const found: EntryWithText[] = [];
+        const found: T[] = [];
         const until = performance.now() + SLICE_MS;
         let id = Math.min(next, newestFirst ? graph.entryCount : next);
         for (; id >= 1 && id <= graph.entryCount && found.length < atOnce; id += step) {
           if (performance.now() > until) break;
           if (wantedState && graph.state(id) !== wantedState) continue;
           if (kind && graph.kind(id) !== kind) continue;
-          found.push(readEntry(state, id, { withText: true, ...(read && { read }) }));
+          found.push(toItem(state, id, read));
         }
         return { found, next: id, isEnd: id < 1 || id > graph.entryCount };
       });
-      yield* part.found;
+      yield part.found;
       if (part.isEnd) return;
       next = part.next;
       await tick();

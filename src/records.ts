@@ -52,16 +52,24 @@ export class Records {
     return into.subarray(0, file.read(into, at));
   };
 
-  /** Reads through windows: for records in ascending order. Not to be kept: what was zeroed since it would not see. */
+  /**
+   * Reads through windows, for records in ascending order: two a segment, since spines and texts lie apart. Not to be kept:
+   * what was zeroed since it would not see.
+   */
   inARow(): ReadBytes {
-    const windows = new Map<number, FileWindow>();
+    const windows: [FileWindow, FileWindow][] = [];
     return (segment, at, bytes) => {
-      let window = windows.get(segment);
-      if (!window) {
-        window = new FileWindow(this.log.segment(segment).file);
-        windows.set(segment, window);
+      let pair = windows[segment];
+      if (!pair) {
+        const { file } = this.log.segment(segment);
+        pair = [new FileWindow(file), new FileWindow(file)];
+        windows[segment] = pair;
       }
-      return window.view(at, bytes);
+      // The one that was used last stands second.
+      const [other, last] = pair;
+      if (last.reaches(at)) return last.view(at, bytes);
+      windows[segment] = [last, other];
+      return other.view(at, bytes);
     };
   }
 

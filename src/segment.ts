@@ -112,11 +112,16 @@ export class FileWindow {
     return this.#buffer.length;
   }
 
+  /** Whether `at` lies in it, or right behind it. */
+  reaches(at: number): boolean {
+    return at >= this.#from && at <= this.#to && this.#to > 0;
+  }
+
   /** Bytes from `at`, fewer only where the file ends. */
   view(at: number, length: number): Buffer {
     const wanted = Math.min(length, Math.max(this.size - at, 0));
     if (at < this.#from || at + wanted > this.#to) {
-      const isNext = at >= this.#from && at <= this.#to && this.#to > 0;
+      const isNext = this.reaches(at);
       const bytes = Math.max(
         wanted,
         isNext ? Math.min(this.#buffer.length * 2, WINDOW_BYTES_MAX) : 0,

@@ -36,6 +36,28 @@ function split(word: string): string[] {
   return letters.slice(1).map((letter, i) => `${letters[i]}${letter}`);
 }
 
+const FEW_WORDS = 64;
+
+/** What many texts are compared with. */
+export class Query {
+  readonly #words: ReadonlySet<string>;
+  /** Finds what begins like a word of the query: most texts are told apart by that alone. */
+  readonly #likely: RegExp | null;
+
+  constructor(text: string) {
+    this.#words = contentWords(text);
+    // Of letters and digits alone. With many, most texts have one.
+    const words = [...this.#words];
+    this.#likely = words.length <= FEW_WORDS ? new RegExp(words.join("|"), "u") : null;
+  }
+
+  /** How many words a text has in common with it. */
+  score(text: string): number {
+    if (this.#words.size === 0 || this.#likely?.test(text.toLowerCase()) === false) return 0;
+    return sharedWords(this.#words, contentWords(text));
+  }
+}
+
 /** How many words two texts have in common. */
 export function sharedWords(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   let count = 0;

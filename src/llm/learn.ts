@@ -1,7 +1,7 @@
 // Lots to memories: a model reads, and says where each memory came from; the engine has the last word.
 
 import type { Agent, EntryId, NewMemory } from "../index.ts";
-import { contentWords, sharedWords } from "../words.ts";
+import { Query } from "../words.ts";
 import type { AskOptions, Model } from "./client.ts";
 import {
   Learned,
@@ -179,16 +179,19 @@ export async function fittingMemories(
   texts: readonly string[],
   countMax = MEMORIES_IN_PROMPT,
 ): Promise<{ memories: MemoryInPrompt[]; all: number }> {
-  const wanted = contentWords(texts.join("\n"));
-  const scored: { id: EntryId; text: string; score: number }[] = [];
-  let all = 0;
-  for await (const { id, text } of agent.entries({ state: "alive", kind: "memory" })) {
-    if (text === null) continue;
-    all++;
-    scored.push({ id, text, score: sharedWords(wanted, contentWords(text)) });
-  }
+  const query = new Query(texts.join("\n"));
   // The best fit first; of equal ones the newest.
-  scored.sort((a, b) => b.score - a.score || b.id - a.id);
-  const chosen = scored.slice(0, countMax).sort((a, b) => a.id - b.id);
+  const best: { id: EntryId; text: string; score: number }[] = [];
+  const keepBest = () => {
+    best.sort((a, b) => b.score - a.score || b.id - a.id);
+    best.length = Math.min(best.length, countMax);
+  };
+  let all = 0;
+  for await (const part of agent.texts({ state: "alive", kind: "memory" })) {
+    all += part.length;
+    for (const { id, text } of part) best.push({ id, text, score: query.score(text) });
+    keepBest();
+  }
+  const chosen = best.sort((a, b) => a.id - b.id);
   return { memories: chosen.map(({ id, text }) => ({ id, text })), all };
 }

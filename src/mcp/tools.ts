@@ -12,7 +12,7 @@ import {
   type Mode,
   type Session,
 } from "../index.ts";
-import { contentWords, sharedWords } from "../words.ts";
+import { Query } from "../words.ts";
 import {
   cutLegs,
   cutText,
@@ -358,17 +358,22 @@ async function fitting(
 ): Promise<Page> {
   const [scoreMax = Number.POSITIVE_INFINITY, before = 0] =
     cursor === undefined ? [] : parsedCursor(/^f(\d{1,10})\.(\d{1,10})$/, cursor);
-  const wanted = contentWords(query);
-  const fits: { entry: EntryWithText; score: number }[] = [];
-  for await (const entry of agent.entries({ kind: "memory", state: "alive" })) {
-    const score = sharedWords(wanted, contentWords(entry.text ?? ""));
-    if (score > 0 && (score < scoreMax || (score === scoreMax && entry.id < before)))
-      fits.push({ entry, score });
+  const wanted = new Query(query);
+  const fits: { id: EntryId; score: number }[] = [];
+  for await (const part of agent.texts({ kind: "memory", state: "alive" })) {
+    for (const { id, text } of part) {
+      const score = wanted.score(text);
+      if (score > 0 && (score < scoreMax || (score === scoreMax && id < before)))
+        fits.push({ id, score });
+    }
   }
-  fits.sort((a, b) => b.score - a.score || b.entry.id - a.entry.id);
-  const entries = fits
-    .slice(0, limit)
-    .map(({ entry, score }) => ({ ...entry, cursor: `f${score}.${entry.id}` }));
+  fits.sort((a, b) => b.score - a.score || b.id - a.id);
+  const entries: Page["entries"] = [];
+  for (const { id, score } of fits.slice(0, limit)) {
+    const entry = await agent.show(id);
+    // It may have died since.
+    if (entry.state === "alive") entries.push({ ...entry, cursor: `f${score}.${id}` });
+  }
   return { entries, next: fits.length > limit ? (entries.at(-1)?.cursor ?? null) : null };
 }
 
