@@ -122,7 +122,6 @@ function foldedNeedle(text: string): Needle {
       .filter((form) => [...form].length === 1)
       .map((form) => Buffer.from(form, "utf8"));
   });
-  const firsts = new Set(letters[0]?.map((form) => form[0] as number));
   const matchAt = (bytes: Buffer, start: number): number => {
     let at = start;
     for (const forms of letters) {
@@ -135,20 +134,71 @@ function foldedNeedle(text: string): Needle {
     }
     return at;
   };
+  const bytesMax = letters.reduce((sum, forms) => sum + longest(forms), 0);
+  const ascii = asciiPart(letters);
   return {
-    bytesMax: letters.reduce(
-      (sum, forms) => sum + Math.max(...forms.map((form) => form.length)),
-      0,
-    ),
+    bytesMax,
     *matches(bytes, from, to) {
       const limit = Math.min(to, bytes.length);
-      for (let at = from; at < limit; at++) {
-        if (!firsts.has(bytes[at] as number)) continue;
+      for (const at of ascii
+        ? placesOfAscii(bytes, from, limit, ascii)
+        : placesOfFirsts(bytes, from, limit, letters[0] ?? [])) {
         const end = matchAt(bytes, at);
         if (end !== -1) yield { start: at, end };
       }
     },
   };
+}
+
+const longest = (forms: Buffer[]) => Math.max(...forms.map((form) => form.length));
+
+interface AsciiPart {
+  /** In lower case. */
+  text: string;
+  /** Bytes of the needle in front of it. */
+  before: number;
+}
+
+/** The longest run of ASCII letters of a needle of which it is known how many bytes stand before it; null if there is none. */
+function asciiPart(letters: Buffer[][]): AsciiPart | null {
+  let best: AsciiPart | null = null;
+  let run: AsciiPart | null = null;
+  let before = 0;
+  for (const forms of letters) {
+    const bytes = longest(forms);
+    if (forms.some((form) => form.length !== bytes)) break;
+    if (bytes === 1) {
+      run ??= { text: "", before };
+      run.text += (forms[0] as Buffer).toString("latin1").toLowerCase();
+      if (run.text.length > (best?.text.length ?? 0)) best = { ...run };
+    } else {
+      run = null;
+    }
+    before += bytes;
+  }
+  return best;
+}
+
+/** A text in lower case of this size stays in the processor's cache. */
+const FOLDED_BYTES = 64 * 1024;
+
+/**
+ * Where a needle may begin by its ASCII part. As latin1 every byte is a letter, and lower case changes none of them into
+ * an ASCII letter, and the length not at all.
+ */
+function* placesOfAscii(bytes: Buffer, from: number, limit: number, { text, before }: AsciiPart) {
+  for (let at = from; at < limit; at += FOLDED_BYTES) {
+    const to = Math.min(at + FOLDED_BYTES, limit);
+    const folded = bytes
+      .toString("latin1", at + before, to + before + text.length - 1)
+      .toLowerCase();
+    for (let i = folded.indexOf(text); i !== -1; i = folded.indexOf(text, i + 1)) yield at + i;
+  }
+}
+
+function* placesOfFirsts(bytes: Buffer, from: number, limit: number, firsts: Buffer[]) {
+  const first = new Set(firsts.map((form) => form[0] as number));
+  for (let at = from; at < limit; at++) if (first.has(bytes[at] as number)) yield at;
 }
 
 /** Some bytes around a match; what is no readable UTF-8 shows as a dot. */

@@ -1,0 +1,85 @@
+// The search through raw bytes against a naive one that looks at every place: all places are found, none twice, and none else.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { realDisk } from "../src/disk.ts";
+import { findBytes } from "../src/find.ts";
+import { tempFolder } from "./helpers.ts";
+
+/** Every place where the letters stand one behind the other, each as it is or, if case is ignored, in its other case. */
+function naive(bytes: Buffer, needle: string, ignoreCase: boolean): number[] {
+  const found: number[] = [];
+  for (let start = 0; start < bytes.length; start++) {
+    let ends = new Set([start]);
+    for (const letter of needle) {
+      const forms = ignoreCase
+        ? [letter, letter.toLowerCase(), letter.toUpperCase(), letter.toUpperCase().toLowerCase()]
+        : [letter];
+      const next = new Set<number>();
+      for (const at of ends) {
+        for (const form of forms.filter((form) => [...form].length === 1)) {
+          const wanted = Buffer.from(form, "utf8");
+          if (bytes.subarray(at, at + wanted.length).equals(wanted)) next.add(at + wanted.length);
+        }
+      }
+      ends = next;
+    }
+    if (ends.size > 0) found.push(start);
+  }
+  return found;
+}
+
+const letters = fc.constantFrom(..."aAbBkKsSzZ ß1.éÉüÜдДΣςσIıİiſK漢😀\u0000".split(/(?:)/u));
+const needles = fc.array(letters, { minLength: 1, maxLength: 5 }).map((list) => list.join(""));
+
+test("finds what a naive search finds, with regard to case and without", async () => {
+  const folder = tempFolder();
+  const path = join(folder, "bytes");
+  let matches = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      needles,
+      fc.array(fc.oneof(letters, needles, fc.constant("\u00c3\u0161")), { maxLength: 60 }),
+      fc.boolean(),
+      async (needle, parts, ignoreCase) => {
+        const bytes = Buffer.from(
+          [...parts, needle, needle.toUpperCase(), ...parts].join(""),
+          "utf8",
+        );
+        writeFileSync(path, bytes);
+        const found = await findBytes(realDisk, folder, "", needle, {
+          ignoreCase,
+          matchesMax: 10_000,
+          isSecret: () => false,
+          isLeftOut: () => false,
+        });
+        const places = naive(bytes, needle, ignoreCase);
+        matches += places.length;
+        expect(found.matches.map(({ offset }) => offset)).toEqual(places);
+        expect(found.count).toBe(places.length);
+      },
+    ),
+    { numRuns: 400 },
+  );
+  expect(matches).toBeGreaterThan(400);
+});
+
+test("finds what stands across the pieces in which a large file is read", async () => {
+  const folder = tempFolder();
+  const needle = "Canary 41, здесь";
+  const places = [0, 65_530, 131_072, 196_600, 1_048_570, 1_114_112, 2_097_140];
+  const bytes = Buffer.alloc(2_200_000, "x");
+  for (const at of places) bytes.write(needle, at);
+  writeFileSync(join(folder, "bytes"), bytes);
+  for (const ignoreCase of [false, true]) {
+    const found = await findBytes(realDisk, folder, "", ignoreCase ? "cANARY 41, ЗДЕСЬ" : needle, {
+      ignoreCase,
+      matchesMax: 100,
+      isSecret: () => false,
+      isLeftOut: () => false,
+    });
+    expect(found.matches.map(({ offset }) => offset)).toEqual(places);
+  }
+});
