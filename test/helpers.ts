@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { type Agent, CheeseError, Store, type StoreOptions } from "../src/index.ts";
 
+export { chance, SEED } from "./chance.ts";
+
 /** A folder that is removed when the test ends. */
 export function tempFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "cheesedb-test-"));
@@ -26,20 +28,6 @@ export async function tempAgent(
   const agent = await store.openAgent(token);
   onTestFinished(() => agent.close());
   return { store, agent, token };
-}
-
-/** The seed of this run: SEED repeats one. */
-export const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
-
-/** mulberry32: a small generator, so that a seed means the same everywhere. */
-export function chance(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
 }
 
 /** The code of what a call throws; a TypeError by its name, and null when it succeeds. */
