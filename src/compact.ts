@@ -61,8 +61,11 @@ export function compact(core: AgentCore, options: CompactOptions): Promise<Compa
     }
     if (hasSpaceToGive(state)) {
       options.signal?.throwIfAborted();
-      await rewrite(state, options);
-      state = await core.reopen();
+      const generation = await rewrite(core, state, options);
+      state = await core.orShut(() => {
+        switchTo(generation, state);
+        return core.reopen();
+      });
     }
     const after = state.log.bytes;
     return { before, after, reclaimed: before - after, textsDropped: dropped.length };
@@ -97,7 +100,12 @@ export function removeLeftovers(disk: Disk, agentFolder: string, generation: num
   if (disk.stat(temporary)) disk.removeFile(temporary);
 }
 
-async function rewrite(state: AgentState, { signal, onProgress }: CompactOptions) {
+/** Writes the next generation under a name that nobody reads, and returns its number. */
+async function rewrite(
+  core: AgentCore,
+  state: AgentState,
+  { signal, onProgress }: CompactOptions,
+): Promise<number> {
   const { disk, folder, ids } = state.place;
   const generation = state.log.generation + 1;
   removeLeftovers(disk, folder, state.log.generation);
@@ -134,10 +142,16 @@ async function rewrite(state: AgentState, { signal, onProgress }: CompactOptions
     }
     writer.finish(before);
   } catch (error) {
-    writer.abandon();
+    // A copy that stays holds texts that a later erase by this handle would not know of.
+    await core.orShut(() => writer.abandon());
     throw error;
   }
-  const old = state.log.folder;
+  return generation;
+}
+
+/** From the renaming on, what is written to the old segments is lost. */
+function switchTo(generation: number, { log, place: { disk, folder } }: AgentState) {
+  const old = log.folder;
   const logs = logFolder(folder);
   disk.rename(join(logs, `${generation}${UNFINISHED}`), join(logs, String(generation)));
   disk.flushFolder(logs);

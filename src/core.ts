@@ -656,6 +656,15 @@ export class AgentCore {
     await this.#writeOut(state, erased, { isAlone: true });
   }
 
+  /** To be used inside `exclusively`, for what leaves nobody knowing which files are the log's when it fails (G9). */
+  async orShut<T>(work: () => T | Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw this.#failed(error);
+    }
+  }
+
   /** To be used inside `exclusively`, after the log was rewritten: reads it anew. */
   async reopen(): Promise<AgentState> {
     const state = await this.#openState();

@@ -1,0 +1,60 @@
+// G1, G2, G9: any call to the disk may fail, at any time. What failing calls have found so far.
+
+import { describe, expect, test } from "vitest";
+import { Store } from "../src/index.ts";
+import { FaultDisk, type Injection } from "./faultdisk.ts";
+import { allBytes, codeOf, tempAgent } from "./helpers.ts";
+
+const once = (call: Injection["call"], nth = 1): Injection => ({
+  call,
+  nth,
+  fault: "EIO",
+  forever: false,
+});
+
+async function tempFaults(options = {}) {
+  const faults = new FaultDisk();
+  const { disk, makeLock } = faults;
+  return { faults, ...(await tempAgent({ disk, makeLock, waitMs: 100, ...options })) };
+}
+
+describe("G9: a compaction", () => {
+  test.each(["rename", "flushFolder", "removeFile", "removeFolder"] as const)(
+    "whose %s fails when it changes over to the new files shuts the handle: no write goes to the old ones",
+    async (call) => {
+      const { faults, store, agent, token } = await tempFaults();
+      await agent.addLot("x", "doomed");
+      await agent.addLot("x", "stays");
+      await agent.recall([1], { disposal: "erase" });
+      // The first flush of a folder is that of the new one.
+      faults.arm(once(call, call === "flushFolder" ? 2 : 1));
+      expect(await codeOf(() => agent.compact())).toBe("DISK");
+      expect(faults.hits.length).toBe(1);
+      expect(await codeOf(() => agent.addLot("x", "to nowhere"))).toBe("CLOSED");
+      const again = await store.openAgent(token);
+      expect(await again.addLot("x", "is kept")).toBe(3);
+      await again.close();
+      const healthy = await (await Store.open(store.path)).openAgent(token);
+      expect([await healthy.text(2), await healthy.text(3)]).toEqual(["stays", "is kept"]);
+      await healthy.close();
+    },
+  );
+
+  test("that cannot take its copy away again shuts the handle: a later erase would not know of it", async () => {
+    const { faults, store, agent, token } = await tempFaults();
+    await agent.addLot("x", "doomed");
+    await agent.addLot("x", "Quendoline Birchwhistle");
+    await agent.recall([1], { disposal: "erase" });
+    // The copy is written and cannot be flushed; and then not removed.
+    faults.arm(once("flush", 2), once("removeFile"));
+    expect(await codeOf(() => agent.compact())).toBe("DISK");
+    expect(faults.hits.map(({ call }) => call)).toEqual(["flush", "removeFile"]);
+    const copies = allBytes(store.path).toString("latin1").split("Quendoline").length - 1;
+    expect(copies).toBe(2);
+    expect(await codeOf(() => agent.recall([2], { disposal: "erase" }))).toBe("CLOSED");
+    const again = await store.openAgent(token);
+    await again.recall([2], { disposal: "erase" });
+    expect(allBytes(store.path).includes("Quendoline")).toBe(false);
+    await again.close();
+  });
+});
