@@ -517,16 +517,21 @@ export class Log {
     }
   }
 
-  /** Restores the reserve if a recall used of it; a full disk is no reason to fail. */
+  /**
+   * Restores the reserve if a recall used of it; a full disk is no reason to fail.
+   *
+   * @throws CheeseError DISK when the flush fails, after which no other may be believed (G9)
+   */
   restoreReserve() {
     const { file } = this.lastSegment;
     if (this.end.offset + RESERVE_BYTES <= file.stat().size) return;
     try {
       this.makeRoom(0, false);
-      file.flush();
     } catch (error) {
       if (!hasCode(error, "DISK")) throw error;
+      return;
     }
+    file.flush();
   }
 
   /** Gives back the space ahead, but for the reserve. Only under the lock. */

@@ -58,3 +58,24 @@ describe("G9: a compaction", () => {
     await again.close();
   });
 });
+
+describe("G9: a flush that fails", () => {
+  test("when the reserve is restored behind an erase shuts the handle: the erase is done all the same", async () => {
+    const { faults, store, agent, token } = await tempFaults();
+    await agent.addLot("x", "doomed");
+    // There is no space to grow at first, so that the reserve is used; then the recall, its head mark, the zeros, the reserve.
+    faults.arm(once("write", 1), once("write", 2), once("flush", 4));
+    expect(await codeOf(() => agent.recall([1], { disposal: "erase" }))).toBe("DISK");
+    expect(faults.hits.map(({ call, path }) => [call, path.includes("/log/")])).toEqual([
+      ["write", true],
+      ["write", true],
+      ["flush", true],
+    ]);
+    expect(await codeOf(() => agent.addLot("x", "after"))).toBe("CLOSED");
+    expect(allBytes(store.path).includes("doomed")).toBe(false);
+    const again = await store.openAgent(token);
+    expect(await again.text(1)).toBe(null);
+    await again.close();
+  });
+});
+
