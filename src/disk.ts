@@ -3,7 +3,7 @@
 
 import fs, { constants } from "node:fs";
 import { dirname, join } from "node:path";
-import { CheeseError } from "./errors.ts";
+import { CheeseError, hasCode } from "./errors.ts";
 
 export interface FileStat {
   type: "file" | "folder" | "link" | "other";
@@ -224,6 +224,15 @@ export const realDisk: Disk = {
     });
   },
 };
+
+/** Closes a file to which nothing is owed any more: the descriptor is gone, even where closing it reports an error. */
+export function closeQuietly(file: File) {
+  try {
+    file.close();
+  } catch (error) {
+    if (!hasCode(error, "DISK")) throw error;
+  }
+}
 
 /** Reads a whole file; null if it is not there. Files read so are small, or bounded by `bytesMax`. */
 export function readWhole(

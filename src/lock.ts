@@ -97,10 +97,16 @@ export class Lock implements WriterLock {
               : (cause as Error).message;
       throw new CheeseError("DISK", `cannot lock ${this.path}: ${why}`, { cause, file: this.path });
     }
-    this.#opened ??= this.#disk.stat(this.path);
-    this.#stat = this.#opened;
-    held.add(this);
-    this.requireStill();
+    try {
+      this.#opened ??= this.#disk.stat(this.path);
+      this.#stat = this.#opened;
+      held.add(this);
+      this.requireStill();
+    } catch (error) {
+      // Nobody would let go of it, or recover under it, who was told that it could not be taken.
+      this.release();
+      throw error;
+    }
     return true;
   }
 

@@ -14,7 +14,7 @@ import {
   SEAL_BYTES,
   type SpineReader,
 } from "./codec.ts";
-import { type Disk, type File, isMissing, sameFile } from "./disk.ts";
+import { closeQuietly, type Disk, type File, isMissing, sameFile } from "./disk.ts";
 import { CheeseError, corrupt, hasCode } from "./errors.ts";
 import {
   type AgentIds,
@@ -396,7 +396,13 @@ export class Log {
   rollIfFull() {
     if (this.end.offset < this.#segmentBytes) return;
     const file = this.#beginNext();
-    if (file) this.#seal(file);
+    if (!file) return;
+    try {
+      this.#seal(file);
+    } catch (error) {
+      closeQuietly(file);
+      throw error;
+    }
   }
 
   /**
@@ -436,12 +442,13 @@ export class Log {
     const { segment, record, entries, head } = this.end;
     const next = { number: segment + 1, before: { record, entries, head } };
     const path = join(this.folder, segmentName(next.number));
+    let file: File | null = null;
     try {
-      const zeros = RESERVE_BYTES;
-      const file = createSegment(this.#disk, path, this.#ids, this.generation, next, zeros);
+      file = createSegment(this.#disk, path, this.#ids, this.generation, next, RESERVE_BYTES);
       this.#disk.flushFolder(this.folder);
       return file;
     } catch (error) {
+      if (file) closeQuietly(file);
       if (!hasCode(error, "DISK")) throw error;
       if (this.#disk.stat(path)) this.#disk.removeFile(path);
       return null;
@@ -582,7 +589,8 @@ export class Log {
   }
 
   close() {
-    for (const segment of this.#segments) segment?.file.close();
+    // All of them, whatever one says: what was acknowledged was flushed before.
+    for (const segment of this.#segments) if (segment) closeQuietly(segment.file);
     this.#segments.length = 0;
   }
 }

@@ -21,7 +21,7 @@ import {
   SEAL_MAGIC,
   type SpineReader,
 } from "./codec.ts";
-import type { Disk, File } from "./disk.ts";
+import { closeQuietly, type Disk, type File } from "./disk.ts";
 import { corrupt } from "./errors.ts";
 
 /** Whose log a file must be. */
@@ -63,8 +63,13 @@ export function createSegment(
     entries: before.entries,
     hash: before.head,
   });
-  file.write(Buffer.concat([header, Buffer.alloc(zeroBytes)]), 0);
-  file.flush();
+  try {
+    file.write(Buffer.concat([header, Buffer.alloc(zeroBytes)]), 0);
+    file.flush();
+  } catch (error) {
+    closeQuietly(file);
+    throw error;
+  }
   return file;
 }
 

@@ -375,8 +375,8 @@ export class Store {
     return this.#underStoreLock(async () => {
       const { id, name: normal } = this.#findDoomed(name);
       const lock = this.#lockOf(id);
-      await lock.take(this.#waitMs);
       try {
+        await lock.take(this.#waitMs);
         const bytes = folderBytes(this.#disk, this.#agentPath(id));
         const doomed = join(this.path, NAMES.agents, DELETED + id);
         this.#disk.rename(this.#agentPath(id), doomed);

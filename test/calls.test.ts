@@ -1,9 +1,12 @@
 // G1, G2, G9: any call to the disk may fail, at any time. What failing calls have found so far.
 
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { realDisk } from "../src/disk.ts";
 import { Store } from "../src/index.ts";
+import { makeKernelLock } from "../src/lock.ts";
 import { FaultDisk, type Injection } from "./faultdisk.ts";
-import { allBytes, codeOf, tempAgent } from "./helpers.ts";
+import { allBytes, codeOf, tempAgent, tempFolder } from "./helpers.ts";
 
 const once = (call: Injection["call"], nth = 1): Injection => ({
   call,
@@ -79,3 +82,63 @@ describe("G9: a flush that fails", () => {
   });
 });
 
+describe("G8: a lock", () => {
+  test.each([2, 3])("that was taken and cannot be looked at (look %i) is let go", (nth) => {
+    const path = join(tempFolder(), "some.lock");
+    const faults = new FaultDisk();
+    const lock = faults.makeLock(faults.disk, path);
+    faults.arm(once("stat", nth));
+    expect(() => lock.tryTake()).toThrow("I/O error");
+    expect(lock.isHeld).toBe(false);
+    const other = makeKernelLock(realDisk, path);
+    expect(other.tryTake()).toBe(true);
+    expect(lock.tryTake()).toBe(false);
+    other.close();
+    expect(lock.tryTake()).toBe(true);
+    lock.close();
+    expect(faults.openLocks).toBe(0);
+  });
+
+  test("is let go at a close, though the files will not close cleanly", async () => {
+    const { faults, store, agent, token } = await tempFaults({ segmentBytes: 300 });
+    for (const text of ["one", "two", "three"]) await agent.addLot("x", text);
+    faults.arm({ ...once("close"), forever: true });
+    await agent.close();
+    expect(faults.hits.length).toBeGreaterThan(2);
+    expect([faults.openFiles, faults.openLocks]).toEqual([0, 0]);
+    const other = await (await Store.open(store.path, { waitMs: 0 })).openAgent(token);
+    expect(await other.addLot("x", "four")).toBe(4);
+    await other.close();
+  });
+
+  test("that is held by another process leaves nothing open where a deletion does not get it", async () => {
+    const { faults, store, agent } = await tempFaults();
+    const holder = makeKernelLock(realDisk, join(store.path, "locks", `${agent.id}.lock`));
+    expect(holder.tryTake()).toBe(true);
+    await agent.close();
+    expect(await codeOf(() => store.deleteAgent("alice"))).toBe("LOCKED");
+    expect(faults.openLocks).toBe(0);
+    holder.close();
+    expect(await codeOf(() => store.deleteAgent("alice"))).toBe(null);
+  });
+});
+
+describe("a segment that is begun and cannot be finished", () => {
+  test.each([
+    ["write", 1],
+    ["write", 2],
+    ["flush", 1],
+    ["flush", 2],
+    ["flushFolder", 1],
+  ] as const)("(%s %i) leaves no file open", async (call, nth) => {
+    const { faults, agent } = await tempFaults({ segmentBytes: 200 });
+    await agent.addLot("x", "the one that fills it");
+    const before = faults.openFiles;
+    faults.arm(once(call, nth));
+    await codeOf(() => agent.addLot("x", "the one after"));
+    expect(faults.hits.length).toBeGreaterThan(0);
+    expect(faults.openFiles).toBeLessThanOrEqual(before);
+    await agent.close();
+    expect(faults.openFiles).toBe(0);
+  });
+});
