@@ -205,7 +205,9 @@ export class Store {
   ): Promise<{ agent: AgentInfo; token: string }> {
     const normal = normaliseName(name);
     return this.#underStoreLock(() => {
-      const taken = this.#agentFiles().find((file) => "name" in file && file.name === normal);
+      const files = this.#agentFiles();
+      requireRead(files);
+      const taken = files.find((file) => file.name === normal);
       if (taken) throw new CheeseError("NAME_TAKEN", `there is an agent "${normal}" already`);
       const agentId = Buffer.alloc(16);
       this.#fillRandom(agentId);
@@ -493,6 +495,7 @@ export class Store {
       (file): file is AgentFile => !("error" in file) && file.name === normal,
     );
     if (file) return file;
+    requireRead(files);
     const damaged = files.filter((file) => "error" in file);
     const hint =
       damaged.length > 0
@@ -710,6 +713,17 @@ export class Store {
       }
     }
     return left;
+  }
+}
+
+/** Failures after which the next try may succeed, and which say nothing of what is there. */
+const PASSING = ["EIO", "EMFILE", "ENFILE"];
+
+/** Whoever the disk does not tell of just now may be the agent that is asked for. @throws CheeseError DISK */
+function requireRead(files: (AgentFile | { error: CheeseError })[]) {
+  for (const file of files) {
+    const cause = "error" in file ? (file.error.cause as NodeJS.ErrnoException | undefined) : null;
+    if ("error" in file && PASSING.includes(cause?.code ?? "")) throw file.error;
   }
 }
 

@@ -142,3 +142,22 @@ describe("a segment that is begun and cannot be finished", () => {
     expect(faults.openFiles).toBe(0);
   });
 });
+
+describe("an agent whose file the disk does not give just now", () => {
+  test("is not said to be missing, and no second one gets its name", async () => {
+    const { faults, store } = await tempFaults();
+    const calls: [string, () => Promise<unknown>][] = [
+      ["createAgent", () => store.createAgent("alice")],
+      ["verifyAgent", () => store.verifyAgent("alice")],
+      ["deleteAgent", () => store.deleteAgent("alice")],
+      ["find", () => store.find("x", { agent: "alice" })],
+    ];
+    for (const [name, call] of calls) {
+      faults.arm({ ...once("open"), fault: "EMFILE", forever: true });
+      expect(await codeOf(call), name).toBe("DISK");
+    }
+    faults.disarm();
+    expect(await codeOf(() => store.createAgent("alice"))).toBe("NAME_TAKEN");
+    expect(store.agentNames()).toEqual(["alice"]);
+  });
+});
