@@ -1,12 +1,23 @@
-// G1, G2, G9: any call to the disk may fail, at any time. What failing calls have found so far.
+// G1, G2, G9: any call to the disk may fail, at any time. A seeded sample of the campaign, and what it has found so far.
 
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { realDisk } from "../src/disk.ts";
 import { Store } from "../src/index.ts";
 import { makeKernelLock } from "../src/lock.ts";
+import { calls } from "./campaign/calls.ts";
+import { cases } from "./campaign/campaign.ts";
 import { FaultDisk, type Injection } from "./faultdisk.ts";
-import { allBytes, codeOf, tempAgent, tempFolder } from "./helpers.ts";
+import { allBytes, codeOf, SEED, tempAgent, tempFolder } from "./helpers.ts";
+
+const CASES = Number(process.env.CALLS ?? 700);
+
+test(`G9: ${CASES} calls that fail, once or for ever: nothing acknowledged is lost, nothing half is left, nobody is told wrong`, async () => {
+  const { counts, failures } = await calls(cases(CASES, SEED, tempFolder()));
+  console.log(`SEED=${SEED} ${JSON.stringify(counts)}`);
+  expect(failures).toEqual([]);
+  expect(counts["injected failures"]).toBeGreaterThan(CASES / 2);
+});
 
 const once = (call: Injection["call"], nth = 1): Injection => ({
   call,
