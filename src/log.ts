@@ -311,10 +311,9 @@ export class Log {
     }
     if (segment === this.#segmentCount) return;
     // A successor exists, and this one is not sealed: a roll that a crash cut short, if nothing was written there yet.
-    const next = new FileWindow(
-      this.#disk.open(join(this.folder, segmentName(segment + 1)), "read"),
-    );
+    const successor = this.#disk.open(join(this.folder, segmentName(segment + 1)), "read");
     try {
+      const next = new FileWindow(successor);
       const begun = findAt(next, agentId, segment + 1, SEGMENT_START);
       if (
         segment + 1 < this.#segmentCount ||
@@ -327,7 +326,7 @@ export class Log {
         });
       }
     } finally {
-      next.file.close();
+      successor.close();
     }
     this.tail.rollUnfinished = true;
   }

@@ -152,6 +152,25 @@ describe("a segment that is begun and cannot be finished", () => {
     await agent.close();
     expect(faults.openFiles).toBe(0);
   });
+
+  test("leaves no file open when a later opening looks at it", async () => {
+    const { faults, store, agent, token } = await tempFaults({ segmentBytes: 200 });
+    await agent.addLot("x", "the one that fills it");
+    faults.arm({ ...once("write", 2), forever: true });
+    expect(await codeOf(() => agent.addLot("x", "the one after"))).toBe("DISK");
+    faults.disarm();
+    await agent.close();
+    const { disk } = faults;
+    const reader = await Store.open(store.path, { readOnly: true, disk });
+    let refused = 0;
+    for (let nth = 1; nth < 100; nth++) {
+      faults.arm(once("look", nth));
+      if ((await codeOf(async () => (await reader.openAgent(token)).close())) === "DISK") refused++;
+      expect(faults.openFiles, `look ${nth}`).toBe(0);
+      if (faults.hits.length === 0) break;
+    }
+    expect(refused).toBeGreaterThan(3);
+  });
 });
 
 describe("an agent whose file the disk does not give just now", () => {

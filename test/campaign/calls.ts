@@ -679,7 +679,9 @@ class Case {
     faults.arm(...this.#injections);
     const isRefused = await this.#work();
     if (isRefused) {
-      const isOver = this.#injections.every(({ forever }) => !forever);
+      const isOver =
+        this.#injections.every(({ forever }) => !forever) &&
+        faults.hits.length === this.#injections.length;
       await this.#lookThrough("while the disk fails");
       await this.#probe("alice", "while the disk fails");
       // What befell alice is nothing to bob.
