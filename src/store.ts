@@ -159,6 +159,11 @@ export class Store {
     const mayCreate = !options.readOnly && (options.create ?? true);
     const storeId =
       readStoreFile(disk, folder) ?? (mayCreate ? await createStore(disk, folder, options) : null);
+    if (!storeId && stat && holdsAgents(disk, folder)) {
+      throw new CheeseError("NO_STORE", `${folder} holds agents, and its file "store" is missing`, {
+        hint: 'Put the file "store" back from a copy: the agents belong to the id in it.',
+      });
+    }
     if (!storeId) {
       throw new CheeseError(
         "NO_STORE",
@@ -751,6 +756,11 @@ function readStoreFile(disk: Disk, folder: string): Buffer | null {
   return header.storeId;
 }
 
+function holdsAgents(disk: Disk, folder: string): boolean {
+  const agents = join(folder, NAMES.agents);
+  return disk.stat(agents)?.type === "folder" && disk.list(agents).length > 0;
+}
+
 /** Creates a store in a folder that is new, empty, or holds what a crashed creation left; null if it holds anything else. */
 async function createStore(
   disk: Disk,
@@ -777,6 +787,8 @@ async function createStore(
     await lock.take(waitMs);
     const existing = readStoreFile(disk, folder);
     if (existing) return existing;
+    // Under a new id they would be nobody's.
+    if (holdsAgents(disk, folder)) return null;
     const storeId = Buffer.alloc(16);
     fillRandom(storeId);
     replaceWhole(

@@ -364,6 +364,14 @@ describe("segments", () => {
 });
 
 describe("stores", () => {
+  test("one whose store file is missing is not given another: its agents would be nobody's", async () => {
+    const folder = damagedCopy("store", null);
+    for (const options of [{}, { readOnly: true }, { create: false }])
+      expect(await codeOf(() => Store.open(folder, options))).toBe("NO_STORE");
+    cpSync(join(golden.folder, "store"), join(folder, "store"));
+    expect(await codeOf(async () => (await Store.open(folder)).verifyAgent("alice"))).toBe(null);
+  });
+
   test("every flipped bit of the store file is damage", async () => {
     const { bytes } = golden.files.find(({ name }) => name === "store") as { bytes: Buffer };
     const folder = damagedCopy("store", bytes);
