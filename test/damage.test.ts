@@ -1,235 +1,126 @@
-// G3 and G4: every single bit flip and every truncation of a small store of two agents gets its exact verdict, and no wrong
-// text is ever served. What is expected follows from where the byte stands.
+// G3 and G4: damage of every kind to a small store of two agents gets its exact verdict, and no wrong text is ever served.
+//
+// A seeded sample of what the campaign goes through whole: every so manyth flipped bit, truncation, changed sector, replaced
+// file and rollback. What is expected stands beside the kinds of damage, in test/campaign/damage.ts.
 
-import {
-  closeSync,
-  cpSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-  writeSync,
-} from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
+import { crc32 } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Store } from "../src/index.ts";
-import { chance, codeOf, collect, filesIn, SEED, tempFolder } from "./helpers.ts";
+import {
+  Bench,
+  bitFlips,
+  checkMixture,
+  expectedOfMixture,
+  expectedVerdict,
+  filesOf,
+  type Golden,
+  makeGolden,
+  manyChanges,
+  mixtures,
+  type Planned,
+  replacements,
+  sectorsSwapped,
+  sectorsZeroed,
+  truncations,
+  WELL,
+  writtenEnd,
+} from "./campaign/damage.ts";
+import { workFolder, writeImage } from "./campaign/stores.ts";
+import { chance, codeOf, SEED, tempFolder } from "./helpers.ts";
 
-/** Every so many bytes: 1 for all. */
-const STEP = Number(process.env.FLIP_STEP ?? 1);
-
-interface Golden {
-  folder: string;
-  tokens: Record<string, string>;
-  agents: Record<string, string>;
-  /** What each entry of alice is, by its text. */
-  texts: (string | null)[];
-  files: { name: string; bytes: Buffer }[];
-}
+/** DAMAGE_STEP=1 takes all of each kind. */
+const STEP = process.env.DAMAGE_STEP === undefined ? null : Number(process.env.DAMAGE_STEP);
 
 let golden: Golden;
-
-/** Two agents, all kinds of records, an erase, a compaction before it, several segments and a snapshot. */
-async function makeGolden(folder: string): Promise<Golden> {
-  const store = await Store.open(folder, { segmentBytes: 900, snapshotRecords: 4 });
-  const tokens: Record<string, string> = {};
-  const agents: Record<string, string> = {};
-  for (const name of ["alice", "bob"]) {
-    const created = await store.createAgent(name, { keepToken: true });
-    tokens[name] = created.token;
-    agents[name] = created.agent.id;
-    const agent = await store.openAgent(created.token);
-    const user = await agent.addLot("user_message", "I live in Pune");
-    const page = await agent.addLot("web_page", "profile: lives in Pune", {
-      uri: "https://example.com/u/1",
-    });
-    const tool = await agent.addLot("weather_tool", "Pune: rain");
-    const other = await agent.addLot("web_page", "nothing to see", { seen: [user, page] });
-    const lives = await agent.remember("user lives in Pune", [[user], [page]]);
-    const rainy = await agent.remember("Pune is rainy", [[tool]], { seen: [tool] });
-    await agent.remember("carry an umbrella", [[lives, rainy]]);
-    await agent.corroborate(lives, [other]);
-    await agent.recall([other], { mode: "strict" });
-    await agent.compact();
-    await agent.recall([tool], { disposal: "erase" });
-    await agent.addLot("user_message", "goodbye");
-    await agent.close();
-  }
-  const alice = await store.openAgent(tokens.alice as string);
-  const texts = (await collect(alice.entries())).map(({ text }) => text);
-  await alice.close();
-  const files = filesIn(folder).map(({ name, path }) => ({ name, bytes: readFileSync(path) }));
-  return { folder, tokens, agents, texts, files };
-}
-
-let work: string;
+let bench: Bench;
+const work = workFolder();
+afterAll(() => rmSync(work, { recursive: true, force: true }));
 
 beforeAll(async () => {
   console.log(`SEED=${SEED}`);
-  const { mkdtempSync } = await import("node:fs");
-  const { tmpdir } = await import("node:os");
-  work = mkdtempSync(join(tmpdir(), "cheesedb-test-"));
   golden = await makeGolden(join(work, "golden"));
-  return () => rmSync(work, { recursive: true, force: true });
+  bench = new Bench(golden, join(work, "bench"));
 });
 
-let copies = 0;
-
-/** A copy of the golden store in which one file has other bytes; null removes it. */
-function damagedCopy(name: string, bytes: Buffer | null): string {
-  const folder = join(work, `copy-${copies++}`);
-  cpSync(golden.folder, folder, { recursive: true });
-  if (bytes === null) rmSync(join(folder, name));
-  else writeFileSync(join(folder, name), bytes);
-  return folder;
+/** Every so manyth, from a place by the seed. */
+function* sample<T>(all: Iterable<T>, step: number): Generator<T> {
+  const every = STEP ?? step;
+  let i = SEED % every;
+  for (const one of all) if (i++ % every === 0) yield one;
 }
 
-/** The verdicts on alice and bob: a code, "torn" or "ok". */
-async function verdicts(folder: string): Promise<Record<string, string>> {
-  const found: Record<string, string> = {};
-  let store: Store;
-  try {
-    store = await Store.open(folder, { readOnly: true });
-  } catch (error) {
-    return { store: (error as { code: string }).code };
+/** Checks some damage, one time in so many with all texts read, and says how much it was. */
+async function checkAll(plans: Iterable<Planned>, { reads = 5 } = {}): Promise<number> {
+  let count = 0;
+  for (const planned of plans) {
+    await bench.check(planned, { readsToo: count % reads === 0 }).catch((error) => {
+      throw new Error(`${planned.what}: ${error.message}`, { cause: error });
+    });
+    count++;
   }
-  for (const name of ["alice", "bob"]) {
-    try {
-      const { tornBytes } = await store.verifyAgent(name);
-      found[name] = tornBytes > 0 ? "torn" : "ok";
-    } catch (error) {
-      found[name] = (error as { code: string }).code;
-    }
-  }
-  return found;
+  return count;
 }
 
-/** Every text that alice serves is the right one, or she refuses. */
-async function servesNothingWrong(folder: string) {
-  const store = await Store.open(folder, { readOnly: true });
-  let agent: Awaited<ReturnType<Store["openAgent"]>>;
-  try {
-    agent = await store.openAgent(golden.tokens.alice as string);
-  } catch (error) {
-    expect((error as { code: string }).code).toMatch(/CORRUPT|BAD_TOKEN|NEWER_FORMAT/);
-    return;
+test("the golden store itself checks, both agents serve their texts, and what is expected of it is that all is well", async () => {
+  for (const owner of ["alice", "bob"] as const) {
+    expect(expectedVerdict(golden, owner, new Map())).toBe(WELL);
+    expect(await bench.verdict(owner)).toBe(WELL);
+    expect(golden.moments[owner].at(-1)?.texts).toEqual([
+      "I live in Pune",
+      "profile: lives in Pune",
+      null,
+      null,
+      null,
+      null,
+      null,
+      "and",
+      "so",
+      "on",
+      "goodbye",
+    ]);
+    await bench.requireServesRight(owner, golden.moments[owner].at(-1)?.texts ?? []);
+    const log = filesOf(golden).filter(([name]) => name.includes(golden.ids[owner]));
+    expect(log.filter(([name]) => name.includes("/log/2/")).length).toBeGreaterThan(2);
   }
-  for (const [i, text] of golden.texts.entries()) {
-    let served: string | null;
-    try {
-      served = await agent.text(i + 1);
-    } catch (error) {
-      expect((error as { code: string }).code).toMatch(/CORRUPT|NEWER_FORMAT|NO_ENTRY/);
-      continue;
-    }
-    expect(served).toBe(text);
-  }
-  await agent.close();
-}
-
-const isLog = (name: string) => name.includes("/log/");
-const ofAlice = () =>
-  golden.files.filter(({ name }) => name.includes(golden.agents.alice as string));
-/** Where the records of a segment end and its zeros begin. */
-const written = (bytes: Buffer) => {
-  let end = bytes.length;
-  while (end > 0 && bytes[end - 1] === 0) end--;
-  return end;
-};
+  // A reading that does not fit is noticed.
+  await expect(bench.requireServesRight("alice", ["something else"])).rejects.toThrow("serves");
+});
 
 describe("G4", () => {
-  test("every flipped bit of alice's log is found by verify, and bob does not notice", async () => {
-    let flips = 0;
-    for (const { name, bytes } of ofAlice().filter(({ name }) => isLog(name))) {
-      const folder = damagedCopy(name, bytes);
-      const store = await Store.open(folder, { readOnly: true });
-      const file = openSync(join(folder, name), "r+");
-      for (let at = 0; at < written(bytes); at += STEP) {
-        for (let bit = 0; bit < 8; bit++) {
-          writeSync(file, Uint8Array.of((bytes[at] as number) ^ (1 << bit)), 0, 1, at);
-          const verdict = await codeOf(() => store.verifyAgent("alice"));
-          expect(verdict, `${name} offset ${at} bit ${bit}`).toMatch(/^(CORRUPT|NEWER_FORMAT)$/);
-          flips++;
-        }
-        expect(await codeOf(() => store.verifyAgent("bob"))).toBe(null);
-        writeSync(file, bytes, at, 1, at);
-      }
-      closeSync(file);
-      expect(await codeOf(() => store.verifyAgent("alice"))).toBe(null);
-      rmSync(folder, { recursive: true });
-    }
-    console.log(`${flips} bits flipped in the log`);
+  test("a flipped bit of any file is found where it matters, and told where it does not", async () => {
+    const flips = await checkAll(sample(bitFlips(golden), 79));
+    console.log(`${flips} bits flipped`);
+    expect(flips).toBeGreaterThan(500);
   });
 
-  test("no flipped bit makes a wrong text be served", async () => {
+  test("a zeroed sector, two sectors changed for each other, a file removed, doubled or replaced: each gets its verdict", async () => {
+    const zeroed = await checkAll(sectorsZeroed(golden), { reads: 1 });
+    const swapped = await checkAll(sample(sectorsSwapped(golden), 3));
+    const replaced = await checkAll(replacements(golden), { reads: 2 });
+    console.log(`${zeroed} sectors zeroed, ${swapped} swapped, ${replaced} files replaced`);
+    expect(Math.min(zeroed, swapped, replaced)).toBeGreaterThan(30);
+  });
+
+  test("many changes at once are no better hidden than one", async () => {
     const random = chance(SEED);
-    for (const { name, bytes } of ofAlice()) {
-      const folder = damagedCopy(name, bytes);
-      for (let at = Math.floor(random() * 7); at < written(bytes); at += 7) {
-        const flipped = Buffer.from(bytes);
-        flipped[at] = (flipped[at] as number) ^ (1 << Math.floor(random() * 8));
-        writeFileSync(join(folder, name), flipped);
-        await servesNothingWrong(folder);
-      }
-      rmSync(folder, { recursive: true });
-    }
-  });
-
-  test("a flipped bit in the head mark is told and harmless, in the agent file it is damage, in the snapshot a replay", async () => {
-    for (const { name, bytes } of ofAlice().filter(({ name }) => !isLog(name))) {
-      const folder = damagedCopy(name, bytes);
-      for (let at = 0; at < bytes.length; at += 3) {
-        const flipped = Buffer.from(bytes);
-        flipped[at] = (flipped[at] as number) ^ (1 << (at % 8));
-        writeFileSync(join(folder, name), flipped);
-        const { alice, bob } = await verdicts(folder);
-        expect(bob).toBe("ok");
-        if (name.endsWith("/agent")) {
-          // Its name does not check: it is no agent of that name any more, and listed as damaged.
-          expect(alice).toBe("NO_AGENT");
-          const store = await Store.open(folder, { readOnly: true });
-          const damaged = (await store.agents()).filter((agent) => agent.damaged);
-          expect(damaged.map((agent) => agent.id)).toEqual([golden.agents.alice]);
-          expect(await codeOf(() => store.openAgent(golden.tokens.alice as string))).toMatch(
-            /CORRUPT|NEWER_FORMAT/,
-          );
-        } else {
-          expect(alice, `${name} offset ${at}`).toBe("ok");
-        }
-      }
-      rmSync(folder, { recursive: true });
-    }
+    const plans = Array.from({ length: STEP === null ? 200 : 5000 }, () =>
+      manyChanges(golden, random),
+    );
+    await checkAll(plans);
   });
 });
 
 describe("G3", () => {
-  test("every truncation of alice's log is damage: her head mark names its end", async () => {
-    for (const { name, bytes } of ofAlice().filter(({ name }) => isLog(name))) {
-      const folder = damagedCopy(name, bytes);
-      const isLast = written(bytes) < bytes.length;
-      for (let length = 0; length < written(bytes); length++) {
-        truncateSync(join(folder, name), 0);
-        writeFileSync(join(folder, name), bytes.subarray(0, length));
-        expect(await verdicts(folder), `${name} cut at ${length}`).toEqual({
-          alice: "CORRUPT",
-          bob: "ok",
-        });
-      }
-      // The zeros ahead may be of any length.
-      if (isLast) {
-        for (let length = written(bytes); length < bytes.length; length += 4001) {
-          writeFileSync(join(folder, name), bytes.subarray(0, length));
-          expect(await verdicts(folder)).toEqual({ alice: "ok", bob: "ok" });
-        }
-      }
-      rmSync(folder, { recursive: true });
-    }
+  test("a file cut anywhere is damage where its end was named, and otherwise told", async () => {
+    const cuts = await checkAll(sample(truncations(golden), 17));
+    console.log(`${cuts} truncations`);
+    expect(cuts).toBeGreaterThan(500);
   });
 
   test("without a head mark, the last batch cut or flipped anywhere is torn and reported; an earlier one is damage", async () => {
-    const folder = join(work, "young");
+    const folder = join(tempFolder(), "young");
     const store = await Store.open(folder);
     const { token, agent: info } = await store.createAgent("alice");
     const agent = await store.openAgent(token);
@@ -237,30 +128,21 @@ describe("G3", () => {
     const path = join(folder, "agents", info.id, "log", "1", "00000001.seg");
     const begun = 128;
     await agent.addLot("user_message", "the first of two");
-    const second = written(readFileSync(path));
+    const second = writtenEnd(readFileSync(path));
     await agent.addLot("user_message", "the second of two");
     await agent.close();
     const bytes = readFileSync(path);
-    const end = written(bytes);
-    const noMark = (contents: Buffer) => {
-      const copy = join(work, `copy-${copies++}`);
-      cpSync(folder, copy, { recursive: true });
-      rmSync(join(copy, "agents", info.id, "head"));
-      writeFileSync(join(copy, "agents", info.id, "log", "1", "00000001.seg"), contents);
-      return copy;
-    };
+    const end = writtenEnd(bytes);
     expect(readFileSync(head).length).toBe(1024);
+    rmSync(head);
+    const reader = await Store.open(folder, { readOnly: true });
     const verdict = async (contents: Buffer) => {
-      const copy = noMark(contents);
+      writeFileSync(path, contents);
       try {
-        const { tornBytes, records } = await (
-          await Store.open(copy, { readOnly: true })
-        ).verifyAgent("alice");
+        const { tornBytes, records } = await reader.verifyAgent("alice");
         return { tornBytes, records };
       } catch (error) {
         return (error as { code: string }).code;
-      } finally {
-        rmSync(copy, { recursive: true });
       }
     };
     for (let length = second + 1; length < end; length++) {
@@ -268,7 +150,7 @@ describe("G3", () => {
       // Bytes that are zero by chance at the end of what was kept are not counted.
       expect(cut).toMatchObject({ records: 1 });
       expect((cut as { tornBytes: number }).tornBytes).toBe(
-        Math.max(written(bytes.subarray(0, length)) - second, 0),
+        Math.max(writtenEnd(bytes.subarray(0, length)) - second, 0),
       );
     }
     for (let at = second; at < end; at++) {
@@ -287,7 +169,7 @@ describe("G3", () => {
   });
 
   test("what a writer finds torn is cut off, told once, and the next write stands where it stood", async () => {
-    const folder = join(work, "torn");
+    const folder = join(tempFolder(), "torn");
     const store = await Store.open(folder);
     const { token, agent: info } = await store.createAgent("alice");
     const first = await store.openAgent(token);
@@ -295,7 +177,7 @@ describe("G3", () => {
     await first.close();
     const path = join(folder, "agents", info.id, "log", "1", "00000001.seg");
     const bytes = readFileSync(path);
-    const end = written(bytes);
+    const end = writtenEnd(bytes);
     bytes.write("half a batch, which nobody was told of", end + 3);
     writeFileSync(path, bytes);
     const second = await store.openAgent(token);
@@ -307,38 +189,25 @@ describe("G3", () => {
   });
 });
 
-describe("segments", () => {
-  test("one missing, copied, swapped or from elsewhere is damage", async () => {
-    const segments = ofAlice().filter(({ name }) => isLog(name));
-    expect(segments.length).toBeGreaterThan(2);
-    const bobs = golden.files.filter(
-      ({ name }) => isLog(name) && name.includes(golden.agents.bob as string),
-    );
-    for (const [i, { name }] of segments.entries()) {
-      expect((await verdicts(damagedCopy(name, null))).alice).toBe("CORRUPT");
-      const other = segments[(i + 1) % segments.length] as { bytes: Buffer };
-      expect((await verdicts(damagedCopy(name, other.bytes))).alice).toBe("CORRUPT");
-      expect((await verdicts(damagedCopy(name, (bobs[i] as { bytes: Buffer }).bytes))).alice).toBe(
-        "CORRUPT",
-      );
+describe("a rollback", () => {
+  test("of a part of an agent's folder to an earlier moment is found by head mark or snapshot, and of all of it by a fingerprint kept elsewhere", async () => {
+    let found = 0;
+    let hidden = 0;
+    for (const mixture of sample(mixtures(golden), 37)) {
+      const { owner, log, head, graph } = mixture;
+      await checkMixture(bench, mixture).catch((error) => {
+        const what = `${owner}, log of moment ${log}, head mark of ${head}, snapshot of ${graph}`;
+        throw new Error(`${what}: ${error.message}`, { cause: error });
+      });
+      if (expectedOfMixture(golden, mixture) === "CORRUPT") found++;
+      else hidden++;
     }
-    const last = segments.at(-1) as { name: string; bytes: Buffer };
-    const extra = damagedCopy(last.name, last.bytes);
-    writeFileSync(
-      join(
-        extra,
-        last.name.replace(
-          /(\d{8})\.seg$/,
-          (_, n) => `${String(Number(n) + 1).padStart(8, "0")}.seg`,
-        ),
-      ),
-      last.bytes,
-    );
-    expect((await verdicts(extra)).alice).toBe("CORRUPT");
+    console.log(`${found} rollbacks found, ${hidden} that only a fingerprint tells`);
+    expect(Math.min(found, hidden)).toBeGreaterThan(20);
   });
 
   test("a log older than its head mark or its snapshot has lost its end", async () => {
-    const folder = join(work, "rolled-back");
+    const folder = join(tempFolder(), "rolled-back");
     const store = await Store.open(folder, { snapshotRecords: 1 });
     const { token, agent: info } = await store.createAgent("alice");
     const agent = await store.openAgent(token);
@@ -365,41 +234,31 @@ describe("segments", () => {
 
 describe("stores", () => {
   test("one whose store file is missing is not given another: its agents would be nobody's", async () => {
-    const folder = damagedCopy("store", null);
+    const folder = join(tempFolder(), "store");
+    writeImage(folder, golden.image);
+    rmSync(join(folder, "store"));
     for (const options of [{}, { readOnly: true }, { create: false }])
       expect(await codeOf(() => Store.open(folder, options))).toBe("NO_STORE");
-    cpSync(join(golden.folder, "store"), join(folder, "store"));
+    writeFileSync(join(folder, "store"), golden.image.get("store") ?? "");
     expect(await codeOf(async () => (await Store.open(folder)).verifyAgent("alice"))).toBe(null);
   });
 
-  test("every flipped bit of the store file is damage", async () => {
-    const { bytes } = golden.files.find(({ name }) => name === "store") as { bytes: Buffer };
-    const folder = damagedCopy("store", bytes);
-    for (let at = 0; at < bytes.length; at++) {
-      const flipped = Buffer.from(bytes);
-      flipped[at] = (flipped[at] as number) ^ (1 << (at % 8));
-      writeFileSync(join(folder, "store"), flipped);
-      expect(await codeOf(() => Store.open(folder))).toBe("CORRUPT");
-    }
-  });
-
   test("one of a newer version is refused as such, and nothing is written", async () => {
-    const { crc32 } = await import("node:zlib");
-    for (const { name, bytes } of golden.files.filter(
-      ({ name }) => name === "store" || name.endsWith("/agent") || isLog(name),
-    )) {
+    const folder = join(tempFolder(), "newer");
+    const versioned = filesOf(golden).filter(
+      ([name]) => name === "store" || name.endsWith("/agent") || name.endsWith(".seg"),
+    );
+    for (const [name, bytes] of versioned) {
       const newer = Buffer.from(bytes);
       newer.writeUInt16LE(2, 8);
       newer.writeUInt32LE(crc32(newer.subarray(0, 124)), 124);
-      const folder = damagedCopy(name, newer);
+      const image = new Map(golden.image).set(name, newer);
       // With a snapshot a middle segment is not read before a text of it is wanted.
-      rmSync(join(folder, "agents", golden.agents.alice as string, "graph"), { force: true });
-      rmSync(join(folder, "agents", golden.agents.bob as string, "graph"), { force: true });
+      for (const id of Object.values(golden.ids)) image.delete(`agents/${id}/graph`);
+      writeImage(folder, image);
       const open = async () => {
         const store = await Store.open(folder);
-        await store.openAgent(
-          golden.tokens[name.includes(golden.agents.bob as string) ? "bob" : "alice"] as string,
-        );
+        await store.openAgent(golden.tokens[name.includes(golden.ids.bob) ? "bob" : "alice"]);
       };
       expect(await codeOf(open), name).toBe("NEWER_FORMAT");
       expect(readFileSync(join(folder, name)).equals(newer)).toBe(true);
