@@ -23,6 +23,7 @@ import {
   type Image,
   openHealthy,
   readImage,
+  requireTidy,
   stands,
   type View,
   viewOf,
@@ -825,14 +826,6 @@ async function close(world: World) {
   world.faults.disarm();
   if (openFiles > 0 || openLocks > 0)
     throw new Error(`${openFiles} files and ${openLocks} locks are left open`);
-}
-
-async function requireTidy(store: Store) {
-  const { ok, agents } = await store.verify();
-  if (!ok) throw new Error(`it does not verify: ${JSON.stringify(agents)}`);
-  for (const report of agents)
-    if (!("tornBytes" in report) || report.tornBytes > 0 || report.erasesPending > 0)
-      throw new Error(`it is not tidy: ${JSON.stringify(report)}`);
 }
 
 /** A full disk takes no write that needs space, and every erase; and reads go on. */

@@ -110,3 +110,12 @@ export function countedRandom(): NonNullable<StoreOptions["fillRandom"]> {
 export function openHealthy(path: string, options: StoreOptions = {}): Promise<Store> {
   return Store.open(path, { waitMs: 2000, ...options });
 }
+
+/** Every agent checks, and nothing is left to be done. */
+export async function requireTidy(store: Store) {
+  const { ok, agents } = await store.verify();
+  if (!ok) throw new Error(`it does not verify: ${JSON.stringify(agents)}`);
+  for (const report of agents)
+    if (!("tornBytes" in report) || report.tornBytes > 0 || report.erasesPending > 0)
+      throw new Error(`it is not tidy: ${JSON.stringify(report)}`);
+}
