@@ -171,6 +171,12 @@ function together(count: number, bytes: number): Step {
   };
 }
 
+/** Long enough for the lock to be let go, and the head mark brought up to the log. */
+const rest: Step = {
+  name: "rest",
+  run: () => new Promise<void>((resolve) => setTimeout(resolve, 40)),
+};
+
 const bulk: Step = {
   name: "80 KiB of lots and memories",
   tells: true,
@@ -364,6 +370,12 @@ async function workloads(): Promise<Workload[]> {
       options: small,
       image: kitchen,
       steps: [...opened, together(6, 300), lot("after")],
+    },
+    {
+      name: "writes with a rest between",
+      options: small,
+      image: kitchen,
+      steps: [...opened, lot("before"), rest, lot("after")],
     },
     { name: "bulk", options: oneSegment, image: broad, steps: [...opened, bulk, lot("after")] },
     {
@@ -697,6 +709,14 @@ class Case {
       }
     }
     await close(this.#world);
+    if (this.#workload.options?.readOnly) {
+      // What is opened for reading is not written to, whatever fails.
+      if (!sameImage(readImage(this.#path), this.#workload.image))
+        throw new Error("a store that was opened for reading has other files than before");
+      return;
+    }
+    // A reader comes before anybody has recovered.
+    if (this.#injections.some(({ nth }) => nth % 3 === 0)) await this.#read();
     if (this.#again) {
       const world = new World(this.#path, this.#workload.options ?? {});
       world.faults.arm(this.#again);
@@ -798,16 +818,28 @@ class Case {
     this.#isErased = true;
   }
 
+  /** Whoever opens it for reading sees what was acknowledged too, whatever is unfinished. */
+  async #read() {
+    if (this.#isErased || !this.#world.isOpen) return;
+    this.#requirePossible(
+      await viewOf(await openHealthy(this.#path, { readOnly: true })),
+      "to a reader",
+    );
+  }
+
+  #requirePossible(view: View, when: string) {
+    if (this.#possible.some((possible) => same(possible, view))) return;
+    const possible = this.#possible.map((one) => JSON.stringify(one)).join("\n or    ");
+    throw new Error(`${when} it holds ${JSON.stringify(view)}\n expected ${possible}`);
+  }
+
   /** On a healthy disk everything acknowledged is there, whole, and checks. */
   async #reopen() {
     const store = await openHealthy(this.#path, { ...this.#workload.options, readOnly: false });
     const view = await viewOf(store);
     if (this.#isErased && view.alice?.entries[0]?.text !== null)
       throw new Error("an erased text is back");
-    if (!this.#isErased && !this.#possible.some((possible) => same(possible, view))) {
-      const possible = this.#possible.map((one) => JSON.stringify(one)).join("\n or    ");
-      throw new Error(`reopened it holds ${JSON.stringify(view)}\n expected ${possible}`);
-    }
+    if (!this.#isErased) this.#requirePossible(view, "reopened");
     await requireTidy(store);
     // Of an erase that was not acknowledged: gone for every reader is gone from the disk.
     const image = readImage(this.#path);
@@ -817,6 +849,15 @@ class Case {
         throw new Error(`"${text}" stands in the files, and nobody is shown it`);
     }
   }
+}
+
+function sameImage(a: Image, b: Image): boolean {
+  if (a.size !== b.size) return false;
+  for (const [name, bytes] of a) {
+    const other = b.get(name);
+    if (bytes === null ? other !== null : !other?.equals(bytes)) return false;
+  }
+  return true;
 }
 
 /** Closes all handles, and nothing may be left open. */
