@@ -27,7 +27,7 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const KILLED = join(ROOT, "test", "campaign", "killed.ts");
 const BIN = join(ROOT, "bin", "run.js");
 /** The command line runs from what was built. */
-const HAS_COMMANDS = existsSync(join(ROOT, "dist", "src", "index.js"));
+const HAS_COMMANDS = existsSync(join(ROOT, "dist", "cli", "index.js"));
 export const HAS_STRACE = spawnSync("strace", ["--version"]).status === 0;
 
 const NAMES = ["alice", "bob"] as const;
@@ -363,11 +363,13 @@ async function prepare(folder: string): Promise<Prepared> {
   return { image, before: await viewOf(await Store.open(path, { readOnly: true })) };
 }
 
-function traced(path: string, { args, stdin }: Command, trace: string[]) {
-  return spawnSync("strace", ["-f", ...trace, process.execPath, BIN, ...args], {
+/** Runs a command to its end, under a tracer if one is given. */
+function run(path: string, { args, stdin }: Command, tracer: string[] = []) {
+  const [program = "", ...rest] = [...tracer, process.execPath, BIN, ...args];
+  return spawnSync(program, rest, {
     input: stdin ?? "",
     encoding: "utf8",
-    env: { ...process.env, CHEESEDB_DIR: path },
+    env: { ...process.env, CHEESEDB_DIR: path, NODE_COMPILE_CACHE: `${path}.compiled` },
   });
 }
 
@@ -377,10 +379,13 @@ async function pointsOf(
   { image }: Prepared,
   command: Command,
 ): Promise<{ after: View; points: Point[] }> {
+  // Once before, so that what is compiled then is not compiled again, and the calls are the same every time.
+  writeImage(path, image);
+  run(path, command);
   writeImage(path, image);
   const log = `${path}.trace`;
-  const options = ["-y", "-s", "0", "-e", `trace=${SYSTEM_CALLS}`, "-o", log];
-  const { status, stderr } = traced(path, command, options);
+  const tracer = ["strace", "-f", "-y", "-s", "0", "-e", `trace=${SYSTEM_CALLS}`, "-o", log];
+  const { status, stderr } = run(path, command, tracer);
   if (status !== 0) throw new Error(`${command.args.join(" ")} ended with ${status}: ${stderr}`);
   const counts = new Map<string, number>();
   const points: Point[] = [];
@@ -409,7 +414,8 @@ async function killAt(
 ): Promise<{ wasKilled: boolean }> {
   writeImage(path, image);
   const inject = ["-e", `trace=${call}`, "-e", `inject=${call}:signal=SIGKILL:when=${nth}`];
-  const { status, signal, stderr } = traced(path, command, [...inject, "-o", "/dev/null"]);
+  const tracer = ["strace", "-f", ...inject, "-o", "/dev/null"];
+  const { status, signal, stderr } = run(path, command, tracer);
   const wasKilled = signal === "SIGKILL";
   if (!wasKilled && status !== 0) throw new Error(`it ended with ${status}: ${stderr}`);
   const store = await openHealthy(path);
