@@ -9,7 +9,7 @@ import { applyRecord } from "./apply.ts";
 import { BatchBuilder, type FillRandom } from "./batch.ts";
 import { LIMITS } from "./codec.ts";
 import { removeLeftovers } from "./compact.ts";
-import { CheeseError, hasCode } from "./errors.ts";
+import { CheeseError, corrupt, hasCode } from "./errors.ts";
 import { FlushPacer } from "./flush.ts";
 import { HEAD_MARK_NAME, writeHeadMark } from "./headmark.ts";
 import type { WriterLock } from "./lock.ts";
@@ -171,7 +171,10 @@ export class AgentCore {
   }
 
   #requireFolder() {
-    if (!this.place.disk.stat(this.place.folder)) {
+    const { disk, folder } = this.place;
+    const stat = disk.stat(folder);
+    if (stat?.type === "link") throw corrupt(`${folder} is a link, expected a folder`);
+    if (!stat) {
       throw this.#shutWith(new CheeseError("NO_AGENT", "the agent was deleted"));
     }
   }

@@ -3,7 +3,7 @@
 
 import fs, { constants } from "node:fs";
 import { dirname, join } from "node:path";
-import { CheeseError, hasCode } from "./errors.ts";
+import { CheeseError, corrupt, hasCode } from "./errors.ts";
 
 export interface FileStat {
   type: "file" | "folder" | "link" | "other";
@@ -36,7 +36,7 @@ export interface File {
 
 /** A disk. Paths are absolute. Nothing follows a symbolic link in a path's last part. */
 export interface Disk {
-  /** Opens a regular file that exists. Throws DISK, with `missing` true if it does not exist. */
+  /** Opens a regular file that exists. Throws DISK, CORRUPT where a link or anything else stands in its place. */
   open(path: string, access: "read" | "write"): File;
   /** Creates a file that does not exist yet, for its owner alone. */
   create(path: string): File;
@@ -86,7 +86,7 @@ function attempt<T>(doing: string, path: string, operation: () => T): T {
   try {
     return operation();
   } catch (error) {
-    throw diskError(doing, path, error);
+    throw error instanceof CheeseError ? error : diskError(doing, path, error);
   }
 }
 
@@ -119,16 +119,19 @@ class RealFile implements File {
   constructor(path: string, flags: number) {
     this.path = path;
     // O_NONBLOCK: opening a FIFO that someone planted must fail below, not hang here.
-    this.#fd = attempt("open", path, () =>
-      fs.openSync(path, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK, FILE_MODE),
-    );
+    this.#fd = attempt("open", path, () => {
+      try {
+        return fs.openSync(path, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK, FILE_MODE);
+      } catch (cause) {
+        if ((cause as NodeJS.ErrnoException).code !== "ELOOP") throw cause;
+        throw corrupt(`${path} is a symbolic link, expected a file`, { cause, file: path });
+      }
+    });
     const stat = this.stat();
     this.#size = stat.size;
     if (stat.type !== "file") {
       this.close();
-      throw new CheeseError("DISK", `cannot open ${path}: it is not a regular file`, {
-        file: path,
-      });
+      throw corrupt(`${path} is no regular file`, { file: path });
     }
   }
 
@@ -277,12 +280,16 @@ export function replaceWhole(disk: Disk, path: string, bytes: Uint8Array | Uint8
   disk.flushFolder(dirname(path));
 }
 
-/** Every regular file below a folder, with its path from there, in order. What is neither file nor folder is passed over. */
+/**
+ * Every regular file below a folder, with its path from there, in order. What is neither file nor folder is passed over, and
+ * so is a link in the folder's own place.
+ */
 export function* filesBelow(
   disk: Disk,
   folder: string,
   from = "",
 ): Generator<{ path: string; name: string; stat: FileStat }> {
+  if (disk.stat(folder)?.type === "link") return;
   for (const entry of disk.list(folder)) {
     const path = join(folder, entry);
     const name = from === "" ? entry : `${from}/${entry}`;
@@ -299,13 +306,13 @@ export function folderBytes(disk: Disk, folder: string): number {
   return sum;
 }
 
-/** Removes a folder and everything below it. */
+/** Removes a folder and everything below it; of a link in its place the link alone, whatever it leads to. */
 export function removeFolderWhole(disk: Disk, folder: string) {
-  for (const name of disk.list(folder)) {
-    const path = join(folder, name);
-    if (disk.stat(path)?.type === "folder") removeFolderWhole(disk, path);
-    else disk.removeFile(path);
+  if (disk.stat(folder)?.type !== "folder") {
+    disk.removeFile(folder);
+    return;
   }
+  for (const name of disk.list(folder)) removeFolderWhole(disk, join(folder, name));
   disk.removeFolder(folder);
 }
 

@@ -2,10 +2,11 @@
 //
 // A slot that does not check is never trusted, and no error by itself: what it guards against is a log that lost its end.
 
+import { dirname } from "node:path";
 import type { Digest } from "./chain.ts";
 import { decodeFileHeader, encodeFileHeader, FILE_HEADER_BYTES, type FileHeader } from "./codec.ts";
 import { type Disk, isMissing } from "./disk.ts";
-import { hasCode } from "./errors.ts";
+import { corrupt, hasCode } from "./errors.ts";
 import type { AgentIds } from "./segment.ts";
 
 /** Slots are a sector apart, so that tearing one leaves the other. */
@@ -89,6 +90,11 @@ export function writeHeadMark(
     sequence,
   }: { record: number; head: Digest; done: number; sequence: number },
 ) {
+  const folder = dirname(path);
+  if (disk.stat(folder)?.type === "link")
+    throw corrupt(`${folder} is a link, expected a folder`, { file: folder });
+  // None of its slots was this agent's: it may be another's file that has a second name here, and is not to be written to.
+  if (sequence === 1 && disk.stat(path)) disk.removeFile(path);
   const file = disk.stat(path) ? disk.open(path, "write") : disk.create(path);
   try {
     const slot = encodeFileHeader({

@@ -87,8 +87,13 @@ export function logFolder(agentFolder: string): string {
 
 const GENERATION = /^[1-9][0-9]{0,9}$/;
 
-/** The current generation; 0 if there is none. Unfinished ones carry an ending and are passed over. */
+/**
+ * The current generation; 0 if there is none. Unfinished ones carry an ending and are passed over.
+ *
+ * @throws CheeseError CORRUPT when a link stands in the place of a folder
+ */
 export function currentGeneration(disk: Disk, agentFolder: string): number {
+  for (const path of [agentFolder, logFolder(agentFolder)]) requireFolder(disk, path);
   const names = disk.list(logFolder(agentFolder)).filter((name) => GENERATION.test(name));
   return names.reduce((highest, name) => Math.max(highest, Number(name)), 0);
 }
@@ -122,7 +127,6 @@ export class Log {
     this.#segmentBytes = segmentBytes;
     this.#ids = ids;
     this.#access = access;
-    for (const path of [agentFolder, logFolder(agentFolder)]) requireFolder(disk, path);
     this.generation = currentGeneration(disk, agentFolder);
     this.folder = join(logFolder(agentFolder), String(this.generation));
     if (this.generation === 0)

@@ -118,6 +118,7 @@ export function readSnapshot(
     file = disk.open(snapshotPath(agentFolder), "read");
   } catch (error) {
     if (isMissing(error)) return { health: "none", snapshot: null };
+    if (hasCode(error, "CORRUPT")) return { health: "damaged", snapshot: null };
     throw error;
   }
   try {

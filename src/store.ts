@@ -5,7 +5,7 @@
 //   llm.conf         settings, the user's own
 
 import { randomFillSync } from "node:crypto";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, resolve, sep } from "node:path";
 import { crc32 } from "node:zlib";
 import { Agent } from "./agent.ts";
 import type { FillRandom } from "./batch.ts";
@@ -155,6 +155,11 @@ export class Store {
           ? "Give the folder that it points to."
           : "Name the store's folder with --store.";
       throw new CheeseError("NO_STORE", `${folder} is ${what}`, { hint });
+    }
+    for (const name of [NAMES.agents, NAMES.tokens, NAMES.locks]) {
+      const part = disk.stat(join(folder, name));
+      if (part && part.type !== "folder")
+        throw corrupt(`${join(folder, name)} is a ${part.type}, expected a folder`);
     }
     const mayCreate = !options.readOnly && (options.create ?? true);
     const storeId =
@@ -331,11 +336,15 @@ export class Store {
     return { name: normal, id, created };
   }
 
-  /** The token that was kept for an agent; null if none was. @throws CheeseError NO_AGENT */
+  /** The token that was kept for an agent; null if none was. @throws CheeseError NO_AGENT; BAD_TOKEN when it is no token of this agent's */
   keptToken(name: string): string | null {
-    const { id } = this.#findAgent(name);
+    const { id, name: normal } = this.#findAgent(name);
     const bytes = readWhole(this.#disk, join(this.path, NAMES.tokens, id), AGENT_FILE_BYTES_MAX);
-    return bytes ? bytes.toString("utf8").trim() : null;
+    if (!bytes) return null;
+    const token = bytes.toString("utf8").trim();
+    if (parseToken(token).agentId.toString("hex") !== id)
+      throw new CheeseError("BAD_TOKEN", `the token kept for agent "${normal}" is another agent's`);
+    return token;
   }
 
   /** Every agent, by name; a damaged one says so, and does not stop the others. */
@@ -406,16 +415,27 @@ export class Store {
   #finishDeletion(id: string) {
     const disk = this.#disk;
     const doomed = join(this.path, NAMES.agents, DELETED + id);
-    for (const { path, stat } of filesBelow(disk, doomed)) zeroFile(disk, path, stat.size);
     const kept = join(this.path, NAMES.tokens, id);
+    const isShared = this.#othersHave((path) => path === kept || path.startsWith(doomed + sep));
+    for (const { path, stat } of filesBelow(disk, doomed))
+      if (!isShared(stat)) zeroFile(disk, path, stat.size);
     const stat = disk.stat(kept);
-    if (stat?.type === "file") {
-      zeroFile(disk, kept, stat.size);
+    if (stat) {
+      if (stat.type === "file" && !isShared(stat)) zeroFile(disk, kept, stat.size);
       disk.removeFile(kept);
       disk.flushFolder(join(this.path, NAMES.tokens));
     }
     removeFolderWhole(disk, doomed);
     disk.flushFolder(join(this.path, NAMES.agents));
+  }
+
+  /** Whether a file has a second name elsewhere in the store, as a hard link: then its bytes are not only this agent's. */
+  #othersHave(isOwn: (path: string) => boolean): (stat: FileStat) => boolean {
+    const others = new Set<string>();
+    const keyOf = ({ device, inode }: FileStat) => `${device} ${inode}`;
+    for (const { path, stat } of filesBelow(this.#disk, this.path))
+      if (!isOwn(path)) others.add(keyOf(stat));
+    return (stat) => others.has(keyOf(stat));
   }
 
   /** Sweeps up what a crash left of a creation or a deletion, if nobody else is at it. */
@@ -429,7 +449,8 @@ export class Store {
     try {
       if (!lock.tryTake()) return;
       for (const name of left) {
-        if (!this.#disk.stat(join(folder, name))) continue;
+        // A link is none of ours, and what it leads to still less.
+        if (this.#disk.stat(join(folder, name))?.type !== "folder") continue;
         const id = name.startsWith(DELETED)
           ? name.slice(DELETED.length)
           : name.slice(0, -UNFINISHED.length);
