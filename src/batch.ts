@@ -9,6 +9,7 @@ import {
   batchBytes,
   COMMIT_MARKER_BYTES,
   type IdList,
+  LIMITS,
   type RecallSpine,
   SALT_BYTES,
   type SeenSet,
@@ -17,6 +18,7 @@ import {
   writeBatchHeader,
   writeCommitMarker,
 } from "./codec.ts";
+import { CheeseError } from "./errors.ts";
 
 /** Fills bytes with randomness. */
 export type FillRandom = (bytes: Uint8Array) => void;
@@ -88,7 +90,7 @@ export class BatchBuilder {
     this.entries++;
     this.#writer.lot({
       time,
-      record: this.record + 1,
+      record: this.#nextRecord(),
       entry: this.entries,
       commitment,
       areaBytes,
@@ -110,7 +112,7 @@ export class BatchBuilder {
     this.entries++;
     this.#writer.memory({
       time,
-      record: this.record + 1,
+      record: this.#nextRecord(),
       entry: this.entries,
       commitment,
       areaBytes,
@@ -122,18 +124,24 @@ export class BatchBuilder {
   }
 
   addCorroboration(time: number, memory: number, leg: ArrayLike<number>) {
-    this.#writer.corroborate({ time, record: this.record + 1, memory, leg });
+    this.#writer.corroborate({ time, record: this.#nextRecord(), memory, leg });
     this.#addSpine(0);
   }
 
   addRecall(time: number, recall: RecallSpine) {
-    this.#writer.recall(time, this.record + 1, recall);
+    this.#writer.recall(time, this.#nextRecord(), recall);
     this.#addSpine(0);
   }
 
   addDrop(time: number, dropped: IdList) {
-    this.#writer.drop({ time, record: this.record + 1, dropped });
+    this.#writer.drop({ time, record: this.#nextRecord(), dropped });
     this.#addSpine(0);
+  }
+
+  #nextRecord(): number {
+    if (this.record >= LIMITS.count)
+      throw new CheeseError("TOO_LARGE", `an agent can hold ${LIMITS.count} records`);
+    return this.record + 1;
   }
 
   #addArea(text: string | null, uri: string | null): { commitment: Digest; areaBytes: number } {

@@ -20,7 +20,7 @@ import {
 } from "./codec.ts";
 import type { AgentCore } from "./core.ts";
 import { type Disk, type File, removeFolderWhole } from "./disk.ts";
-import { corrupt } from "./errors.ts";
+import { CheeseError, corrupt } from "./errors.ts";
 import { DEAD, FLAGS } from "./graph.ts";
 import { logFolder, RESERVE_BYTES, SEGMENT_BYTES } from "./log.ts";
 import {
@@ -45,6 +45,7 @@ export interface CompactOptions {
   onProgress?: ((done: number, all: number) => void) | undefined;
 }
 
+const GENERATION_MAX = 0xffff_ffff;
 const UNFINISHED = ".new";
 const LEFTOVER = /^[1-9][0-9]{0,9}(\.new)?$/;
 
@@ -108,6 +109,8 @@ async function rewrite(
 ): Promise<number> {
   const { disk, folder, ids } = state.place;
   const generation = state.log.generation + 1;
+  if (generation > GENERATION_MAX)
+    throw new CheeseError("TOO_LARGE", `a log can be rewritten ${GENERATION_MAX - 1} times`);
   removeLeftovers(disk, folder, state.log.generation);
   const writer = new GenerationWriter(state, generation);
   try {

@@ -11,7 +11,7 @@ import { LIMITS } from "./codec.ts";
 import { removeLeftovers } from "./compact.ts";
 import { CheeseError, corrupt, hasCode } from "./errors.ts";
 import { FlushPacer } from "./flush.ts";
-import { HEAD_MARK_NAME, writeHeadMark } from "./headmark.ts";
+import { HEAD_MARK_NAME, nextSequence, writeHeadMark } from "./headmark.ts";
 import type { WriterLock } from "./lock.ts";
 import { type AgentPlace, currentGeneration, mayHaveMoved } from "./log.ts";
 import type { Records } from "./records.ts";
@@ -476,7 +476,7 @@ export class AgentCore {
   #writeMark(state: AgentState) {
     const { disk, folder, ids } = this.place;
     const { record, head } = state.log.end;
-    const sequence = state.headMark.sequence + 1;
+    const sequence = nextSequence(state.headMark);
     writeHeadMark(disk, join(folder, HEAD_MARK_NAME), ids, {
       record,
       head,

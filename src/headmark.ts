@@ -12,6 +12,7 @@ import type { AgentIds } from "./segment.ts";
 /** Slots are a sector apart, so that tearing one leaves the other. */
 const SLOT_STEP_BYTES = 512;
 const SLOTS = 2;
+const SEQUENCE_MAX = 0xffff_ffff;
 
 export interface HeadMark {
   record: number;
@@ -78,6 +79,11 @@ export function firstHeadMark(ids: AgentIds, head: Digest): Buffer {
   return bytes;
 }
 
+/** The number of the next slot. After the last that there is they begin anew, with a new file. */
+export function nextSequence({ sequence }: HeadMark): number {
+  return sequence >= SEQUENCE_MAX ? 1 : sequence + 1;
+}
+
 /** Writes and flushes the next slot. Only under the agent's lock, after the log's flush, and only forward. */
 export function writeHeadMark(
   disk: Disk,
@@ -93,7 +99,8 @@ export function writeHeadMark(
   const folder = dirname(path);
   if (disk.stat(folder)?.type === "link")
     throw corrupt(`${folder} is a link, expected a folder`, { file: folder });
-  // None of its slots was this agent's: it may be another's file that has a second name here, and is not to be written to.
+  // Either the numbers begin anew, or none of its slots was this agent's: it may be another's file that has a second name
+  // here, and is not to be written to.
   if (sequence === 1 && disk.stat(path)) disk.removeFile(path);
   const file = disk.stat(path) ? disk.open(path, "write") : disk.create(path);
   try {

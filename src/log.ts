@@ -184,7 +184,7 @@ export class Log {
 
   /** Takes up reading at a place that a snapshot names; false if the log does not stand so there. */
   startAt(position: LogPosition): boolean {
-    if (position.segment > this.#segmentCount) return false;
+    if (position.segment < 1 || position.segment > this.#segmentCount) return false;
     const { file, before } = this.segment(position.segment);
     if (position.offset === SEGMENT_START) {
       if (before.head !== position.head || before.record !== position.record) return false;

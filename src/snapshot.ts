@@ -5,7 +5,13 @@
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import type { NumberList } from "./arrays.ts";
-import { decodeFileHeader, encodeFileHeader, FILE_HEADER_BYTES, type FileHeader } from "./codec.ts";
+import {
+  decodeFileHeader,
+  encodeFileHeader,
+  FILE_HEADER_BYTES,
+  type FileHeader,
+  LIMITS,
+} from "./codec.ts";
 import { type Disk, type File, isMissing, replaceWhole } from "./disk.ts";
 import { hasCode } from "./errors.ts";
 import { DEAD, FLAGS, Graph } from "./graph.ts";
@@ -155,7 +161,7 @@ function readBody(file: File, header: FileHeader): Snapshot | null {
   const bodyBytes =
     counts.byteLength + sizes.reduce((sum, size, i) => sum + size * (i < wide ? 4 : 2), 0);
   // Before anything of these sizes is allocated.
-  if (bodyBytes !== header.bodyBytes) return null;
+  if (bodyBytes !== header.bodyBytes || !sizesFit(counts, header)) return null;
 
   const room = (size: number) => size + ROOM_MIN + Math.ceil(size * ROOM_SHARE);
   const next = { part: 0 };
@@ -211,7 +217,7 @@ function readBody(file: File, header: FileHeader): Snapshot | null {
   for (let slot = 0; slot < places.actRecord.length; slot++) {
     if (places.actFlags.at(slot) & ACT.erases) places.lastErase = places.actRecord.at(slot);
   }
-  if (!isConsistent(graph, header)) return null;
+  if (!staysInside(graph, places)) return null;
   for (let entry = 1; entry <= entryCount; entry++) {
     const flag = flags[entry] as number;
     if (flag & FLAGS.belowErased && flag & DEAD && !(flag & FLAGS.gone))
@@ -241,17 +247,38 @@ export function snapshotDiffers(snapshot: Snapshot, graph: Graph, places: Places
   return ours.some((part, i) => Buffer.compare(part, theirs[i] as Uint8Array) !== 0);
 }
 
-/** The sizes fit each other, so that no walk leaves an array; the rest `verify` compares with a replay. */
-function isConsistent(graph: Graph, header: FileHeader): boolean {
-  const { entryCount, legCount, childStart, childLegs, legOwner } = graph;
-  if (
-    entryCount !== header.entries ||
-    graph.flags.length <= entryCount ||
-    graph.diedAt.length <= entryCount
-  )
-    return false;
-  if (childStart.length !== entryCount + 2 || childStart[entryCount + 1] !== childLegs.length)
-    return false;
-  if (legOwner.length < legCount || graph.legBroken.length < (legCount + 31) >>> 5) return false;
-  return true;
+/** Whether every array is as long as what is counted before it asks for. */
+function sizesFit(counts: Uint32Array, { record, entries }: FileHeader): boolean {
+  const [entryCount, memoryCount, aliveCount, legCount, edgeCount, ...sizes] =
+    counts as unknown as [number, number, number, number, number, ...number[]];
+  if (entryCount !== entries || record > LIMITS.count) return false;
+  if (memoryCount > entryCount || aliveCount > entryCount) return false;
+  const ofEntries = entryCount + 1;
+  const wordsOfLegs = Math.ceil(legCount / 32);
+  const [corroborations, acts] = [sizes[7], sizes[11]];
+  const due = [
+    ...[ofEntries, legCount, wordsOfLegs, entryCount + 2, edgeCount, ofEntries, ofEntries],
+    ...[corroborations, corroborations, corroborations, corroborations],
+    ...[acts, acts, acts, acts],
+    ...[ofEntries, ofEntries, ofEntries],
+  ];
+  return due.every((size, i) => size === sizes[i]);
+}
+
+/** Whether no walk leaves the arrays, whoever wrote them; the rest `verify` compares with a replay. */
+function staysInside(graph: Graph, places: Places): boolean {
+  const { entryCount, legCount, edgeCount, childStart, childLegs, legOwner } = graph;
+  let before = 0;
+  for (let i = 0; i < childStart.length; i++) {
+    const start = childStart[i] as number;
+    if (start < before) return false;
+    before = start;
+  }
+  if (before !== edgeCount) return false;
+  for (let i = 0; i < edgeCount; i++) if ((childLegs[i] as number) >= legCount) return false;
+  for (let leg = 0; leg < legCount; leg++) {
+    const owner = legOwner[leg] as number;
+    if (owner < 1 || owner > entryCount) return false;
+  }
+  return places.legs.view().every((leg) => leg < legCount);
 }
