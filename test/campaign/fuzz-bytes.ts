@@ -414,7 +414,7 @@ function history(random: Random): { segment: Buffer; snapshot: Buffer } {
   };
 }
 
-const made = history(chance(1));
+export const made = history(chance(1));
 
 /** Changes numbers of the arrays in place, so that their sizes stay right; now and then anything. */
 function mutateWords(random: Random, bytes: Buffer): Buffer {
