@@ -2,17 +2,10 @@
 
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { Peers, makeEngine, TITLES } from "./engines/all.ts";
+import { makeEngine, Peers, TITLES } from "./engines/all.ts";
 import { makeGraph } from "./graph.ts";
 import { Findings } from "./measure.ts";
-import {
-  agentFolder,
-  emptyFolder,
-  logFiles,
-  openAgent,
-  options,
-  preparedStore,
-} from "./place.ts";
+import { agentFolder, emptyFolder, logFiles, openAgent, options, preparedStore } from "./place.ts";
 
 const TEXT = "eighty bytes of what an agent has learned from the one source that it stands on.";
 const BATCH = 1000;
@@ -40,7 +33,8 @@ async function eachOf(name: string, count: number, batch: number): Promise<numbe
   const { agent } = await openAgent(folder);
   for (let from = 0; from < count; from += batch) {
     if (batch === 1) await agent.remember(TEXT, [[1]]);
-    else await agent.rememberAll(Array.from({ length: batch }, () => ({ text: TEXT, legs: [[1]] })));
+    else
+      await agent.rememberAll(Array.from({ length: batch }, () => ({ text: TEXT, legs: [[1]] })));
   }
   await agent.close();
   return (logBytes(folder) - before) / count;

@@ -75,7 +75,12 @@ findings.table(`open ${sizeName(size)} memories, and answer the first why`);
   const { first, samples } = await repeated(false, () => rmSync(snapshot, { force: true }));
   const seconds = samples.map((ms) => ms / 1000);
   findings.row("without a snapshot, the whole chain checked", "s", seconds);
-  findings.row("the same, first in its process", "s", [first / 1000], "after opens with a snapshot");
+  findings.row(
+    "the same, first in its process",
+    "s",
+    [first / 1000],
+    "after opens with a snapshot",
+  );
   findings.point("replay", "cheesedb", "s", median(seconds));
   const limit = { atMost: 0.9, unit: "s", statedFor: STATED };
   findings.figure("P5", "full replay", median(seconds), limit);
@@ -102,7 +107,12 @@ await peers.around(async () => {
       samples.get(name)?.push(opened.ms + looked.ms);
     }
   for (const { name } of all)
-    findings.row(TITLES[name], "ms", samples.get(name) ?? [], name === "postgres" ? "server up" : "");
+    findings.row(
+      TITLES[name],
+      "ms",
+      samples.get(name) ?? [],
+      name === "postgres" ? "server up" : "",
+    );
 });
 
 findings.table(`verify ${sizeName(size)} memories: the chain, every text, the snapshot`);
