@@ -10,7 +10,7 @@ import { agentFolder, emptyFolder, logFiles, openAgent, options, preparedStore }
 const TEXT = "eighty bytes of what an agent has learned from the one source that it stands on.";
 const BATCH = 1000;
 /** One at a time takes a flush each. */
-const SINGLES_MAX = 20_000;
+const SINGLES_MAX = 5000;
 
 const { size, alone, out } = options();
 if (Buffer.byteLength(TEXT) !== 80) throw new Error("the text is not of 80 bytes");

@@ -14,7 +14,7 @@ const ALL_MIB = 512;
 const LOT_BYTES = 64 * 1024;
 const BLOCK_BYTES = 4 * MIB;
 const LINE_CHARS = 72;
-const SLOW_MS_MAX = 20_000;
+const SLOW_MS_MAX = 10_000;
 const VOCABULARY = 3000;
 /** English letters by how common they are, in text of a thousand. */
 const LETTERS =

@@ -45,19 +45,20 @@ const TWO_PARENTS = 0.4;
 const DEPTH_MAX = 12;
 const MAIN_LOTS = 10;
 const OTHER_LOTS = 7;
+const EVERYWHERE = 100;
 /** Of a group of `removed`: as many survivors, and twice as many shadows. */
 const SHARES = [1, 1, 2] as const;
 const CLEAN = -1;
 const [DOOMED, SURVIVOR, SHADOW] = [0, 1, 2] as const;
 
-/** Group sizes at a number of memories: ten lots that remove 1 % each, and smaller ones for the curve. */
+/** Group sizes: ten lots that remove 1 % each, and smaller ones for the curve; one of them the same at every size. */
 export function groupSizes(memories: number): { removed: number; lots: number }[] {
-  return [100, 1000, 10_000]
-    .map((share, i) => ({
-      removed: Math.floor(memories / share),
-      lots: i === 0 ? MAIN_LOTS : OTHER_LOTS,
-    }))
-    .filter(({ removed }) => removed >= 10);
+  const removed = [100, 1000, 10_000].map((share) => Math.floor(memories / share));
+  if (!removed.includes(EVERYWHERE) && memories > EVERYWHERE * 100) removed.push(EVERYWHERE);
+  return removed
+    .filter((removed) => removed >= 10)
+    .sort((a, b) => b - a)
+    .map((removed, i) => ({ removed, lots: i === 0 ? MAIN_LOTS : OTHER_LOTS }));
 }
 
 /** mulberry32: a small generator, so that a seed means the same everywhere. */

@@ -18,7 +18,7 @@ const OTHERS_WRITE = 100;
 const STATED = 1_000_000;
 const FAIR_MAX = 100;
 const SALT_BYTES = 32;
-const SLOW_MS_MAX = 20_000;
+const SLOW_MS_MAX = 10_000;
 
 type Json = ReturnType<typeof JSON.parse>;
 

@@ -25,7 +25,7 @@ interface Panel {
 
 export function plot(points: Point[], machine: string): string {
   const recalls = points.filter(({ id }) => id === "recall");
-  const largest = Math.max(...recalls.map(({ memories }) => memories));
+  const largest = mostCompared(recalls);
   const sizes = new Set(recalls.map(({ memories }) => memories)).size;
   const removed = mostShared(recalls);
   const panels: Panel[] = [
@@ -81,6 +81,15 @@ function mostShared(points: Point[]): number {
     sizes.set(removed, (sizes.get(removed) ?? new Set()).add(memories));
   const most = Math.max(...[...sizes.values()].map(({ size }) => size));
   return Math.max(...[...sizes].filter(([, { size }]) => size === most).map(([n]) => n));
+}
+
+/** The size at which most engines were measured; the largest of these. */
+function mostCompared(points: Point[]): number {
+  const engines = new Map<number, Set<string>>();
+  for (const { memories, engine } of points)
+    engines.set(memories, (engines.get(memories) ?? new Set()).add(engine));
+  const most = Math.max(...[...engines.values()].map(({ size }) => size));
+  return Math.max(...[...engines].filter(([, { size }]) => size === most).map(([n]) => n));
 }
 
 function drawPanel({ title, axis, x, points }: Panel, left: number, low: number, high: number) {

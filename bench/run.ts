@@ -3,7 +3,7 @@
 //   npm run bench                          all programs, at 100,000 memories
 //   npm run bench -- --full                at 10,000, 100,000 and 1,000,000, and 10,000,000 where memory and time allow
 //   npm run bench -- --only recall,find    some of them
-//   npm run bench -- --size 50000          another size
+//   npm run bench -- --size 20000,50000    other sizes
 //   npm run bench -- --write               also into docs/benchmarks.md and docs/recall-time.svg
 
 import { spawnSync } from "node:child_process";
@@ -63,7 +63,7 @@ if (!existsSync(BUILT)) throw new Error("the command line is not built: npm run 
 
 const begun = performance.now();
 const minutes = () => (performance.now() - begun) / 60_000;
-const sizes = values.size ? [Number(values.size)] : values.full ? FULL_SIZES : [SIZE];
+const sizes = values.size ? values.size.split(",").map(Number) : values.full ? FULL_SIZES : [SIZE];
 const largest = Math.max(...sizes);
 const results = `${HERE}results`;
 mkdirSync(results, { recursive: true });
@@ -95,6 +95,7 @@ function run(name: string, size: number, more: string[]) {
   rmSync(out, { force: true });
   const args = ["--no-warnings", "--max-old-space-size=8192", `${HERE}${name}.ts`];
   args.push("--size", String(size), "--out", out, ...more);
+  const before = minutes();
   const { status } = spawnSync(process.execPath, args, {
     stdio: "inherit",
     env: { ...process.env, BENCH_WORK: work },
@@ -103,6 +104,7 @@ function run(name: string, size: number, more: string[]) {
     failed = true;
     console.error(`${name} failed`);
   }
+  process.stdout.write(`\n  took ${((minutes() - before) * 60).toFixed(0)} s\n`);
   if (existsSync(out)) reports.push(JSON.parse(readFileSync(out, "utf8")));
 }
 
