@@ -107,10 +107,10 @@ function drawPanel({ title, axis, x, points }: Panel, left: number, low: number,
   for (let value = low; value <= high * 1.001; value *= 10) {
     const y = toY(value).toFixed(1);
     svg += `<line class="grid" x1="${left}" x2="${right}" y1="${y}" y2="${y}"/>`;
-    svg += `<text class="quiet" x="${left - 8}" y="${y}" dy="4" text-anchor="end">${value >= 1 ? sizeName(value) : number(value)}</text>\n`;
+    svg += `<text class="quiet" x="${left - 8}" y="${y}" dy="4" text-anchor="end">${sizeName(value)}</text>\n`;
   }
   for (const value of xs)
-    svg += `<text class="quiet" x="${toX(value).toFixed(1)}" y="${bottom + 18}" text-anchor="middle">${sizeName(value)}</text>\n`;
+    svg += `<text class="quiet" x="${toX(value).toFixed(1)}" y="${bottom + 18}" text-anchor="middle">${shortName(value)}</text>\n`;
   svg += `<text class="quiet" x="${(left + right) / 2}" y="${bottom + 36}" text-anchor="middle">${axis}</text>\n`;
 
   const lines = Object.entries(SERIES)
@@ -136,6 +136,10 @@ function drawPanel({ title, axis, x, points }: Panel, left: number, low: number,
     svg += `<text x="${right + 6}" y="${above.toFixed(1)}" dy="4">${series.title} ${number(point?.value ?? 0)}</text>\n`;
   }
   return svg;
+}
+
+function shortName(value: number): string {
+  return value >= 1e6 ? `${value / 1e6} million` : sizeName(value);
 }
 
 function escaped(text: string): string {
