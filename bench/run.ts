@@ -26,7 +26,7 @@ import { plot } from "./plot.ts";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const DOCS = fileURLToPath(new URL("../docs/", import.meta.url));
-const BUILT = fileURLToPath(new URL("../dist/src/cli/start.js", import.meta.url));
+const BUILT = fileURLToPath(new URL("../dist/cli/index.js", import.meta.url));
 const [BEGIN, END] = ["<!-- bench: begin -->", "<!-- bench: end -->"];
 const SIZE = 100_000;
 const FULL_SIZES = [10_000, 100_000, 1_000_000];
