@@ -147,6 +147,8 @@ function growthOf(points: Point[]): Growth[] {
     { id: "replay", what: "P5 full replay", isLinear: true },
     { id: "load", what: "P7 load", isLinear: true },
     { id: "verify", what: "P8 verify", isLinear: true },
+    { id: "mcp query", what: "P11 list_memories with a query", isLinear: true },
+    { id: "mcp contact", what: "P11 contact over MCP", isLinear: true },
     { id: "find 1", what: "P9 find, a rare byte", isLinear: true },
     { id: "find 2", what: "P9 find, common letters", isLinear: true },
     { id: "find 3", what: "P9 find, any case", isLinear: true },

@@ -72,11 +72,11 @@ export class Floor {
       bytes: new Array<number>(entries + 1),
     };
     const files = logFiles(store);
-    for (const { entry, file, at, bytes } of areasOf(files)) {
+    areasOf(files, ({ entry, file, at, bytes }) => {
       areas.file[entry] = file;
       areas.at[entry] = at;
       areas.bytes[entry] = bytes;
-    }
+    });
     this.#areas = areas;
     this.#files = files.map((path) => openSync(path, "r+"));
   }
