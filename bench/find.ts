@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chance } from "./graph.ts";
 import { Findings, median } from "./measure.ts";
-import { emptyFolder, logFiles, openAgent, options } from "./place.ts";
+import { emptyFolder, logFiles, openAgent, options, settle } from "./place.ts";
 
 const MIB = 2 ** 20;
 /** At 1,000,000. */
@@ -34,6 +34,7 @@ const findings = new Findings("find", size);
 const lots = Math.max(64, Math.round((ALL_MIB * MIB * size) / 1_000_000 / LOT_BYTES));
 const folder = emptyFolder("find");
 const planted = await fill();
+settle();
 const files = logFiles(folder);
 
 const mib = Math.round((lots * LOT_BYTES) / MIB);

@@ -14,6 +14,7 @@ import {
   openAgent,
   options,
   preparedStore,
+  settle,
 } from "./place.ts";
 
 const BIN = fileURLToPath(new URL("../bin/run.js", import.meta.url));
@@ -101,6 +102,7 @@ let turn = 0;
 /** A living memory, another each time: none of the poison lots' own is recalled but those asked for. */
 const someMemory = () => lots + 1 + ((turn++ * 7919) % Math.floor(size / 100));
 
+settle();
 const server = new Server(folder);
 const begun = performance.now();
 await server.start();

@@ -7,7 +7,15 @@ import { fileURLToPath } from "node:url";
 import { makeEngine, Peers, TITLES } from "./engines/all.ts";
 import { lotCount, makeGraph } from "./graph.ts";
 import { Findings, median, sizeName, timed } from "./measure.ts";
-import { AGENT, agentFolder, copyFolder, openAgent, options, preparedStore } from "./place.ts";
+import {
+  AGENT,
+  agentFolder,
+  copyFolder,
+  openAgent,
+  options,
+  preparedStore,
+  settle,
+} from "./place.ts";
 import { Contestant } from "./worker.ts";
 
 const STATED = 1_000_000;
@@ -46,6 +54,7 @@ async function repeated(
   return { first: samples[0] as number, samples: samples.slice(WARM_UPS) };
 }
 
+settle();
 findings.table(`open ${sizeName(size)} memories, and answer the first why`);
 {
   const { first, samples } = await repeated(true, () => {});

@@ -4,7 +4,7 @@
 import { type PeerName, Peers, TITLES } from "./engines/all.ts";
 import { type Graph, hashOfIds, makeGraph } from "./graph.ts";
 import { Findings, median, sizeName } from "./measure.ts";
-import { copyFolder, emptyFolder, options, preparedStore } from "./place.ts";
+import { copyFolder, emptyFolder, options, preparedStore, settle } from "./place.ts";
 import { type Answer, Contestant, type WorkerName } from "./worker.ts";
 
 const NAMES: Record<WorkerName, string> = { ...TITLES, floor: "floor: flat arrays, one flush" };
@@ -12,6 +12,8 @@ const NAMES: Record<WorkerName, string> = { ...TITLES, floor: "floor: flat array
 const UNCOUNTED = 2;
 /** Memories that the targets speak of. */
 const STATED = 1_000_000;
+/** Beyond, one process more that holds it all is too much. */
+const FRESH_MAX = 1_000_000;
 
 const { size, alone, out } = options();
 const graph = makeGraph(size);
@@ -39,9 +41,11 @@ async function measure() {
   const ours = await start("cheesedb", copyFolder(store, `recall-${size}`));
   const floor = await start("floor", emptyFolder("floor"));
   // In the process that loaded it, before the first snapshot.
-  const fresh = new Contestant("cheesedb", emptyFolder("fresh"), size);
-  started.push(fresh);
-  await fresh.ask({ do: "load" });
+  const fresh = size <= FRESH_MAX ? new Contestant("cheesedb", emptyFolder("fresh"), size) : null;
+  if (fresh) {
+    started.push(fresh);
+    await fresh.ask({ do: "load" });
+  }
   const others: Contestant[] = [];
   const erasing: Contestant[] = [];
   for (const { name, folder } of loaded) {
@@ -53,10 +57,12 @@ async function measure() {
   }
 
   const inTurn = [ours.contestant, floor.contestant, ...others];
-  const answers = await recallAll(graph, [...inTurn, fresh], false);
+  settle();
+  const answers = await recallAll(graph, fresh ? [...inTurn, fresh] : inTurn, false);
   const erase = await start("cheesedb", copyFolder(store, `erase-${size}`));
   const logCopy = copyFolder(store, `erase-floor-${size}`);
   const eraseFloor = await start("floor", emptyFolder("floor-erase"), { BENCH_LOG_OF: logCopy });
+  settle();
   const eraseAnswers = await recallAll(
     graph,
     [erase.contestant, eraseFloor.contestant, ...erasing],
@@ -114,7 +120,7 @@ function beside(answers: Answers, contestant: Contestant, removed: number): numb
   return list.slice(UNCOUNTED).map(({ besideMs }) => besideMs);
 }
 
-function tell(answers: Answers, inTurn: Contestant[], fresh: Contestant) {
+function tell(answers: Answers, inTurn: Contestant[], fresh: Contestant | null) {
   const [ours, floor, ...others] = inTurn as [Contestant, Contestant, ...Contestant[]];
   for (const { removed, lots } of graph.groups) {
     findings.table(`fair recall of ${sizeName(removed)} of ${sizeName(size)}`);
@@ -126,7 +132,7 @@ function tell(answers: Answers, inTurn: Contestant[], fresh: Contestant) {
       findings.row(NAMES[contestant.name], "ms", samples, note);
       findings.point("recall", contestant.name, "ms", median(samples), removed);
     }
-    const before = counted(answers, fresh, removed);
+    const before = fresh ? counted(answers, fresh, removed) : [];
     findings.row("cheesedb, before the first snapshot", "ms", before, "where it was loaded");
     findings.row("then survivors and reasons, read", "ms", beside(answers, ours, removed));
     if (removed !== graph.groups[0]?.removed) continue;

@@ -5,7 +5,7 @@ import { type EngineName, makeEngine, Peers, TITLES } from "./engines/all.ts";
 import type { Engine } from "./engines/engine.ts";
 import { lotCount, textOf } from "./graph.ts";
 import { Findings, median, sizeName } from "./measure.ts";
-import { emptyFolder, options } from "./place.ts";
+import { emptyFolder, options, settle } from "./place.ts";
 import { RawFile } from "./raw.ts";
 import { Contestant } from "./worker.ts";
 
@@ -49,6 +49,7 @@ async function loadAll(): Promise<Loaded[]> {
       const folder = folderOf(name);
       folders.set(name, folder);
       const loader = new Contestant(name, folder, size);
+      settle();
       const { ms } = await loader.ask({ do: "load" });
       await loader.end();
       seconds.get(name)?.push(ms / 1000);
@@ -80,6 +81,7 @@ async function loadAll(): Promise<Loaded[]> {
     engine: makeEngine(name, folders.get(name) ?? "", size),
   }));
   for (const { engine } of engines) await engine.open();
+  settle();
   return engines;
 }
 
