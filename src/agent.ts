@@ -11,10 +11,12 @@ import { folderBytes } from "./disk.ts";
 import { copied, Drafts, type NewMemory, refusalOf } from "./drafts.ts";
 import { CheeseError } from "./errors.ts";
 import { FLAGS } from "./graph.ts";
+import { requireOptions } from "./options.ts";
 import { planIdOf, toOutcome, toPlan } from "./outcome.ts";
 import { type Decision, decideRecall, needsSeen } from "./recall.ts";
 import type { ReadBytes } from "./records.ts";
 import {
+  listOf,
   requireEntry,
   requireLivingParents,
   type Seen,
@@ -148,6 +150,7 @@ export class Agent {
    *   LOCKED, READ_ONLY, DISK, CLOSED, NO_AGENT
    */
   async addLot(label: string, text: string, options: LotOptions = {}): Promise<EntryId> {
+    requireOptions("addLot", options);
     const lot = { label, text, ...options };
     requireLot(lot);
     return this.#write((transaction) => addLotTo(transaction, lot));
@@ -159,7 +162,11 @@ export class Agent {
    * @throws CheeseError as addLot, with `item` the index of the first that is refused
    */
   async addLots(lots: Iterable<NewLot>, options: LongOptions = {}): Promise<EntryId[]> {
-    const items = Array.from(lots, (lot) => ({ ...lot, seen: lot.seen && copied(lot.seen) }));
+    requireOptions("addLots", options);
+    const items = listOf(lots, "lots").map((lot) => {
+      requireOptions("an item of addLots", lot);
+      return { ...lot, seen: lot.seen && copied(lot.seen) };
+    });
     await this.#read(({ graph }) => {
       for (const [item, lot] of items.entries()) {
         try {
@@ -186,6 +193,7 @@ export class Agent {
     legs: Iterable<Iterable<EntryId>>,
     options: { seen?: Seen | undefined } = {},
   ): Promise<EntryId> {
+    requireOptions("remember", options);
     const memory = { text, legs: toLegs(legs), seen: options.seen };
     checkText(text, LIMITS.textBytes, "the text");
     return this.#write((transaction) => addMemoryTo(transaction, memory));
@@ -199,6 +207,7 @@ export class Agent {
    *   recalled a parent in the middle
    */
   async rememberAll(memories: Iterable<NewMemory>, options: LongOptions = {}): Promise<EntryId[]> {
+    requireOptions("rememberAll", options);
     const drafts = await this.#draft(memories);
     const refused = [...drafts.refusals.keys()].sort((a, b) => a - b)[0];
     if (refused !== undefined) throw drafts.refusals.get(refused);
@@ -225,7 +234,7 @@ export class Agent {
   async #draft(memories: Iterable<NewMemory>): Promise<Drafts> {
     const drafts = new Drafts();
     let begun = performance.now();
-    for (const memory of memories) {
+    for (const memory of listOf(memories, "memories")) {
       drafts.add(memory);
       if (drafts.count % ENTRIES_AT_ONCE !== 0 || performance.now() - begun < SLICE_MS) continue;
       await tick();
@@ -349,8 +358,9 @@ export class Agent {
    *   those of any write
    */
   async recall(ids: Iterable<EntryId>, options: RecallOptions = {}): Promise<Outcome> {
+    requireOptions("recall", options);
     const { mode, disposal } = recallOptions(options);
-    const wanted = [...ids];
+    const wanted = listOf(ids, "ids");
     return this.#write(({ state, batch, time, apply, requireFreshBatch, endBatch }) => {
       const { graph } = state;
       const targets = toTargets(graph, wanted);
@@ -382,8 +392,9 @@ export class Agent {
     ids: Iterable<EntryId>,
     options: Omit<RecallOptions, "plan"> = {},
   ): Promise<Plan> {
+    requireOptions("planRecall", options);
     const { mode, disposal } = recallOptions(options);
-    const wanted = [...ids];
+    const wanted = listOf(ids, "ids");
     return this.#read((state) => this.#plan(state, toTargets(state.graph, wanted), mode, disposal));
   }
 
@@ -407,7 +418,9 @@ export class Agent {
   }
 
   /** Living lots that fit all of a filter, ascending. */
-  async findLots({ label, uriPrefix, since, until }: LotFilter): Promise<EntryId[]> {
+  async findLots(filter: LotFilter): Promise<EntryId[]> {
+    requireOptions("findLots", filter);
+    const { label, uriPrefix, since, until } = filter;
     const fits = (lot: EntryWithText) => {
       const time = Date.parse(lot.time);
       return (
@@ -432,7 +445,7 @@ export class Agent {
 
   /** Which of these ids live: for results of an outside index. Unknown ids do not. */
   async alive(ids: Iterable<EntryId>): Promise<EntryId[]> {
-    const wanted = [...ids];
+    const wanted = listOf(ids, "ids");
     return this.#read(({ graph }) => wanted.filter((id) => graph.has(id) && graph.isAlive(id)));
   }
 
@@ -465,6 +478,7 @@ export class Agent {
 
   /** Entries with their texts, ascending or newest first; those that do not fit are passed over unread. */
   async *entries(filter: EntryFilter = {}): AsyncGenerator<EntryWithText> {
+    requireOptions("entries", filter);
     const toEntry = (state: AgentState, id: EntryId, read?: ReadBytes) =>
       readEntry(state, id, { withText: true, ...(read && { read }) });
     for await (const part of this.#walk(filter, ENTRIES_AT_ONCE, toEntry)) yield* part;
@@ -472,6 +486,7 @@ export class Agent {
 
   /** Texts that are there, and nothing else of their entries, many at a time: for a search through all of them. */
   async *texts(filter: EntryFilter = {}): AsyncGenerator<{ id: EntryId; text: string }[]> {
+    requireOptions("texts", filter);
     const toText = ({ records }: AgentState, id: EntryId, read?: ReadBytes) => {
       records.spine(id, read);
       const texts = records.text(id, read);
@@ -522,6 +537,7 @@ export class Agent {
     id: EntryId,
     options: { depth?: number | undefined; entriesMax?: number | undefined } = {},
   ): Promise<Why> {
+    requireOptions("why", options);
     const { depth = Number.POSITIVE_INFINITY, entriesMax = Number.POSITIVE_INFINITY } = options;
     return this.#read((state) => {
       const { graph, records, places } = state;
@@ -571,11 +587,12 @@ export class Agent {
   /** The lots that an entry stands on, nearest first, without their texts: the first few, and how many more. @throws CheeseError NO_ENTRY, CORRUPT */
   async sourcesOf(
     id: EntryId,
-    { max }: { max: number },
+    options: { max: number },
   ): Promise<{ sources: Source[]; more: number }> {
+    requireOptions("sourcesOf", options);
     return this.#read((state) => {
       const lots = lotsBelow(state, requireEntry(state.graph, id));
-      const sources = lots.slice(0, max).map((lot) => toSource(state, lot));
+      const sources = lots.slice(0, options.max).map((lot) => toSource(state, lot));
       return { sources, more: lots.length - sources.length };
     });
   }
@@ -583,15 +600,16 @@ export class Agent {
   /** Lots that stood in view when an entry was written, though it does not stand on them: the first few, what was seen last first. @throws CheeseError NO_ENTRY, CORRUPT */
   async sourcesInView(
     id: EntryId,
-    { max }: { max: number },
+    options: { max: number },
   ): Promise<{ sources: Source[]; hasMore: boolean }> {
+    requireOptions("sourcesInView", options);
     return this.#read((state) => {
       const { graph, records } = state;
       const told = new Set(lotsBelow(state, requireEntry(graph, id)));
       const sources: Source[] = [];
       for (const at of records.seenLastFirst(id)) {
         if (graph.is(at, FLAGS.memory) || told.has(at)) continue;
-        if (sources.length === max) return { sources, hasMore: true };
+        if (sources.length === options.max) return { sources, hasMore: true };
         told.add(at);
         sources.push(toSource(state, at));
       }
@@ -682,18 +700,21 @@ export class Agent {
    * @throws CheeseError CORRUPT with all `problems`; HEAD_MISMATCH; USAGE when `expect` is no fingerprint; NEWER_FORMAT
    */
   async verify(options: { expect?: string | undefined } & LongOptions = {}): Promise<VerifyReport> {
+    requireOptions("verify", options);
     this.#requireOpen();
     return verifyAgent(this.#core.place, this, options);
   }
 
   /** Rewrites the files without the texts of the dead. @throws CheeseError DISK, LOCKED, and those of any write */
   async compact(options: LongOptions = {}): Promise<Compaction> {
+    requireOptions("compact", options);
     this.#requireOpen();
     return compact(this.#core, { waitMs: this.#waitMs, ...options });
   }
 
   /** The history as JSON Lines, a line a record. Texts are null where erased, and where dead unless asked for. */
   export(options: { deadTexts?: boolean | undefined } & LongOptions = {}): AsyncGenerator<string> {
+    requireOptions("export", options);
     this.#requireOpen();
     return exportLines(this, options);
   }
@@ -704,6 +725,7 @@ export class Agent {
    * @throws CheeseError BAD_INPUT with the line, and those of any write
    */
   async import(source: ImportSource, options: LongOptions = {}): Promise<ImportReport> {
+    requireOptions("import", options);
     this.#requireOpen();
     return importLines(this.#core, this.#waitMs, source, options);
   }

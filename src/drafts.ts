@@ -5,11 +5,13 @@ import { NumberList } from "./arrays.ts";
 import { LIMITS } from "./codec.ts";
 import { CheeseError } from "./errors.ts";
 import { DEAD } from "./graph.ts";
+import { requireOptions } from "./options.ts";
 import type { Records } from "./records.ts";
 import {
   ascendingSet,
   distinctLegs,
   isList,
+  requireList,
   requireLivingParents,
   type Seen,
   toLeg,
@@ -47,7 +49,9 @@ export class Drafts {
   }
 
   /** Takes an item in. One that is refused by itself counts, and stays empty. @throws TypeError when it is no memory */
-  add({ text, legs, seen }: NewMemory) {
+  add(memory: NewMemory) {
+    requireOptions("an item of rememberAll", memory);
+    const { text, legs, seen } = memory;
     const item = this.count;
     try {
       checkText(text, LIMITS.textBytes, "the text");
@@ -133,10 +137,10 @@ export class Drafts {
 
 /** @throws CheeseError NO_LEG, TOO_LARGE, UNKNOWN_PARENT; TypeError */
 function legsOf(legs: unknown, item: number): number[][] {
-  if (!isList(legs)) throw new TypeError("legs are a list of lists of ids");
+  requireList(legs, "legs");
   const numbered: number[][] = [];
   for (const leg of legs as Iterable<unknown>) {
-    if (!isList(leg)) throw new TypeError("a leg is a list of ids");
+    requireList(leg, "a leg");
     const parents: number[] = [];
     for (const parent of leg as Iterable<ParentOrItem>) parents.push(toNumber(parent, item));
     numbered.push(ascendingSet(parents));

@@ -4,6 +4,7 @@
 import { type IdList, LIMITS, type SeenSet } from "./codec.ts";
 import { CheeseError } from "./errors.ts";
 import { DEAD, FLAGS, type Graph } from "./graph.ts";
+import { typeName } from "./options.ts";
 import type { Records } from "./records.ts";
 import { toRanges } from "./seen.ts";
 import type { EntryId } from "./terms.ts";
@@ -20,8 +21,7 @@ export interface SeenSince {
 export type Seen = Iterable<EntryId> | SeenSince;
 
 function requireNumber(id: unknown, what: string): asserts id is number {
-  if (typeof id !== "number")
-    throw new TypeError(`${what} is a number, got ${id === null ? "null" : typeof id}`);
+  if (typeof id !== "number") throw new TypeError(`${what} is a number, got ${typeName(id)}`);
 }
 
 /** @throws CheeseError NO_ENTRY */
@@ -55,7 +55,7 @@ const FEW = 8;
  * @throws CheeseError NO_LEG, TOO_LARGE, UNKNOWN_PARENT; TypeError when it is no list of lists of numbers
  */
 export function toLegs(legs: Iterable<Iterable<EntryId>>): EntryId[][] {
-  if (!isList(legs)) throw new TypeError("legs are a list of lists of ids");
+  requireList(legs, "legs");
   return distinctLegs(Array.from(legs, toLeg));
 }
 
@@ -83,7 +83,7 @@ function sameLeg(a: EntryId[], b: EntryId[]): boolean {
 
 /** The parents of one leg as a set, ascending. @throws CheeseError as toLegs */
 export function toLeg(leg: Iterable<EntryId>): EntryId[] {
-  if (!isList(leg)) throw new TypeError("a leg is a list of ids");
+  requireList(leg, "a leg");
   const parents: EntryId[] = [];
   for (const parent of leg) {
     requireNumber(parent, "a parent");
@@ -110,6 +110,26 @@ export function ascendingSet(parents: EntryId[]): EntryId[] {
 
 export function isList(value: unknown): boolean {
   return typeof value === "object" && value !== null && Symbol.iterator in value;
+}
+
+const LISTS_OF: Record<string, string> = {
+  ids: "numbers",
+  "a leg": "ids",
+  legs: "lists of ids",
+  seen: "ids",
+};
+
+/** A list of its own. @throws TypeError when it is none */
+export function listOf<T>(items: Iterable<T>, what: string): T[] {
+  requireList(items, what);
+  return [...items];
+}
+
+/** @throws TypeError when it is no list */
+export function requireList(items: unknown, what: string) {
+  if (isList(items)) return;
+  const of = Object.hasOwn(LISTS_OF, what) ? ` of ${LISTS_OF[what]}` : "";
+  throw new TypeError(`${what} is a list${of}, got ${typeName(items)}`);
 }
 
 /**
@@ -141,7 +161,8 @@ export function requireLivingParents(records: Records, legs: EntryId[][], what: 
  */
 export function toSeenSet(graph: Graph, seen: Seen | undefined): SeenSet | null {
   if (seen === undefined) return null;
-  if (typeof seen !== "object" || seen === null) throw new TypeError("seen is a list of ids");
+  if (typeof seen !== "object" || seen === null)
+    throw new TypeError(`seen is a list of ids, got ${typeName(seen)}`);
   if (!("base" in seen)) {
     const ids = requireSeen(graph, seen);
     return ids.length === 0 ? null : { base: 0, ranges: toRanges(ids) };
@@ -153,7 +174,7 @@ export function toSeenSet(graph: Graph, seen: Seen | undefined): SeenSet | null 
 }
 
 function requireSeen(graph: Graph, seen: Iterable<EntryId>): IdList {
-  if (!isList(seen)) throw new TypeError("seen is a list of ids");
+  requireList(seen, "seen");
   const ids = new Set<number>();
   for (const id of seen) {
     requireNumber(id, "a seen entry");
@@ -178,7 +199,6 @@ function requireSeen(graph: Graph, seen: Iterable<EntryId>): IdList {
 
 /** Targets of a recall, ascending, each once. Throws NO_ENTRY for an unknown one, and USAGE for none. */
 export function toTargets(graph: Graph, ids: Iterable<EntryId>): IdList {
-  if (!isList(ids)) throw new TypeError("a recall takes a list of ids");
   const targets = new Set<number>();
   for (const id of ids) targets.add(requireEntry(graph, id));
   if (targets.size === 0) throw new CheeseError("USAGE", "a recall names at least one entry");

@@ -3,7 +3,8 @@
 // Each entry's seen set is counted on from the session's last durable entry, so that a long session stays cheap.
 
 import type { Agent } from "./agent.ts";
-import type { SeenSince } from "./rules.ts";
+import { requireOptions } from "./options.ts";
+import { listOf, type SeenSince } from "./rules.ts";
 import type { EntryId } from "./terms.ts";
 
 export class Session {
@@ -26,7 +27,7 @@ export class Session {
 
   /** Notes that these entries were shown to the session. */
   see(ids: Iterable<EntryId>) {
-    for (const id of ids) {
+    for (const id of listOf(ids, "ids")) {
       if (this.#all.has(id)) continue;
       this.#all.add(id);
       this.#sinceBase.add(id);
@@ -34,11 +35,13 @@ export class Session {
   }
 
   /** As Agent.addLot, with what the session has seen. @throws CheeseError RECALLED_CONTEXT once a contact recall took any of it */
-  addLot(
+  async addLot(
     label: string,
     text: string,
-    { uri }: { uri?: string | null | undefined } = {},
+    options: { uri?: string | null | undefined } = {},
   ): Promise<EntryId> {
+    requireOptions("session.addLot", options);
+    const { uri } = options;
     return this.#write((seen) => this.#agent.addLot(label, text, { uri, seen }));
   }
 

@@ -35,6 +35,7 @@ import { FLAGS } from "./graph.ts";
 import { firstHeadMark, HEAD_MARK_NAME } from "./headmark.ts";
 import { type MakeLock, makeKernelLock, type WriterLock } from "./lock.ts";
 import { type AgentPlace, logFolder, RESERVE_BYTES } from "./log.ts";
+import { requireOptions, typeName } from "./options.ts";
 import { createSegment, segmentName } from "./segment.ts";
 import { AgentState } from "./state.ts";
 import type { AgentInfo, AgentListing, AgentStats, FindReport, VerifyReport } from "./terms.ts";
@@ -142,6 +143,7 @@ export class Store {
    * @throws CheeseError NO_STORE, CORRUPT, NEWER_FORMAT, DISK
    */
   static async open(path: string, options: StoreOptions = {}): Promise<Store> {
+    requireOptions("Store.open", options);
     const disk = options.disk ?? realDisk;
     const folder = resolve(path);
     const stat = disk.stat(folder);
@@ -213,6 +215,7 @@ export class Store {
     name: string,
     options: { keepToken?: boolean | undefined } = {},
   ): Promise<{ agent: AgentInfo; token: string }> {
+    requireOptions("createAgent", options);
     const normal = normaliseName(name);
     return this.#underStoreLock(() => {
       const files = this.#agentFiles();
@@ -285,6 +288,7 @@ export class Store {
    * @throws CheeseError BAD_TOKEN, CORRUPT, NEWER_FORMAT, DISK
    */
   async openAgent(token: string, options: { waitMs?: number | undefined } = {}): Promise<Agent> {
+    requireOptions("openAgent", options);
     const { agentId, secret } = parseToken(token);
     const id = agentId.toString("hex");
     if (this.#disk.stat(this.#agentPath(id))?.type !== "folder")
@@ -620,6 +624,7 @@ export class Store {
   async verify(
     options: { signal?: AbortSignal | undefined } = {},
   ): Promise<{ ok: boolean; agents: (VerifyReport | AgentFailure)[] }> {
+    requireOptions("store.verify", options);
     const agents = await this.#eachAgent((file) =>
       verifyAgent(this.#place(file.id, "read"), file, options),
     );
@@ -631,6 +636,7 @@ export class Store {
     name: string,
     options: Parameters<Agent["verify"]>[0] = {},
   ): Promise<VerifyReport> {
+    requireOptions("verify", options);
     const file = this.#findAgent(name);
     return verifyAgent(this.#place(file.id, "read"), file, options);
   }
@@ -683,7 +689,9 @@ export class Store {
    * @throws CheeseError USAGE for an empty text, NO_AGENT, DISK
    */
   async find(text: string, options: FindOptions = {}): Promise<FindReport> {
-    if (typeof text !== "string") throw new TypeError("the text to find is a string");
+    requireOptions("find", options);
+    if (typeof text !== "string")
+      throw new TypeError(`the text to find is a string, got ${typeName(text)}`);
     if (text === "")
       throw new CheeseError("USAGE", "there is nothing to look for: the text is empty");
     const file = options.agent === undefined ? null : this.#findAgent(options.agent);

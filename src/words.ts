@@ -1,4 +1,4 @@
-// The words of a text that carry meaning: for finding by word overlap, in a scan.
+// Words: those of a text that carry meaning, for finding by word overlap in a scan; and the one nearest to a misspelt one.
 
 const STOP_WORDS = new Set(
   `a about after all also am an and any are as at be been before being but by can could did do does doing for from get given
@@ -63,4 +63,31 @@ export function sharedWords(a: ReadonlySet<string>, b: ReadonlySet<string>): num
   let count = 0;
   for (const word of a) if (b.has(word)) count++;
   return count;
+}
+
+/** The name that is nearest to a word, a few letters off at the most; undefined if none is. */
+export function nearest(word: string, names: readonly string[]): string | undefined {
+  const [best] = names
+    .map((name) => ({ name, distance: editDistance(word.toLowerCase(), name.toLowerCase()) }))
+    .filter(({ name, distance }) => distance <= Math.min(LETTERS_OFF_MAX, name.length - 2))
+    .sort((a, b) => a.distance - b.distance);
+  return best?.name;
+}
+
+const LETTERS_OFF_MAX = 2;
+
+/** Levenshtein's. */
+function editDistance(a: string, b: string): number {
+  // No name is so long; and the work would be the product of the lengths.
+  if (Math.abs(a.length - b.length) > LETTERS_OFF_MAX) return LETTERS_OFF_MAX + 1;
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next[j] = Math.min((row[j] as number) + 1, (next[j - 1] as number) + 1, replaced);
+    }
+    row = next;
+  }
+  return row[b.length] as number;
 }

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Config } from "@oclif/core/config";
 import { CheeseError, codes, decodeUtf8 } from "../index.ts";
+import { nearest } from "../words.ts";
 import { type CheeseCommand, masked, toFailure, toJson } from "./command.ts";
 import { complete } from "./complete.ts";
 import { Renderer } from "./render.ts";
@@ -121,28 +122,9 @@ function requireCommand(config: Config, argv: string[]) {
   if (word === undefined || word.startsWith("-")) return;
   const names = [...new Set(config.commandIDs.map((id) => id.split(":")[0] as string))];
   if (names.includes(word)) return;
-  const nearest = names
-    .map((name) => ({ name, distance: editDistance(word, name) }))
-    .sort((a, b) => a.distance - b.distance)[0];
-  const hint =
-    nearest && nearest.distance <= 2
-      ? `Did you mean "cheesedb ${nearest.name}"?`
-      : '"cheesedb help" lists the commands.';
+  const meant = nearest(word, names);
+  const hint = meant ? `Did you mean "cheesedb ${meant}"?` : '"cheesedb help" lists the commands.';
   throw new CheeseError("USAGE", `there is no command "${word}"`, { hint });
-}
-
-/** Levenshtein's. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next[j] = Math.min((row[j] as number) + 1, (next[j - 1] as number) + 1, replaced);
-    }
-    row = next;
-  }
-  return row[b.length] as number;
 }
 
 function fail(error: Error & { code?: string; oclif?: { exit?: number } }, isJson: boolean) {

@@ -88,8 +88,7 @@ function writeSpine(random: Random): Buffer {
       writer.corroborate({ ...lead, memory: 5, leg: ascending(random, 300) });
       break;
     case 3:
-      writer.recall({
-        ...lead,
+      writer.recall(lead.time, lead.record, {
         mode: pick(random, ["fair", "strict", "contact"] as const),
         disposal: pick(random, ["untrusted", "erase"] as const),
         targets: ascending(random, 40),
@@ -150,7 +149,7 @@ function checkSpine(input: Buffer, checked: boolean) {
   if (reader.kind === 2) written.memory({ ...fields, legs: reader.legs() });
   else if (reader.kind === 3)
     written.corroborate({ time, record, memory: entry, leg: reader.leg(0) });
-  else if (reader.kind === 4 && recall) written.recall({ time, record, ...recall });
+  else if (reader.kind === 4 && recall) written.recall(time, record, recall);
   else if (reader.kind === 5) written.drop({ time, record, dropped: reader.dropped });
   else written.lot({ ...fields, label: "x" });
   again.read(written.buffer, written.start, written.end, false);
@@ -296,7 +295,7 @@ function writeOneArea(random: Random): Buffer {
   const content = { text, textBytes: text.length, uri, uriBytes: uri?.length ?? -1 };
   const bytes = areaBytesFor(content.textBytes, content.uriBytes);
   const area = Buffer.alloc(bytes);
-  writeArea(area, 0, bytes, randomBytes(random, 32), content);
+  writeArea(area, 0, bytes, { pool: randomBytes(random, 32), at: 0 }, content);
   return area;
 }
 
@@ -315,7 +314,7 @@ const areas: Target = {
     ];
     if (text.includes("\ufffd") || uri?.includes("\ufffd")) return;
     const again = Buffer.alloc(input.length);
-    writeArea(again, 0, input.length, input.subarray(0, 32), { text, textBytes, uri, uriBytes });
+    writeArea(again, 0, input.length, { pool: input, at: 0 }, { text, textBytes, uri, uriBytes });
     must(again.equals(input), "an area is not what it was");
   },
   bytesMax: (bytes) => 64 * bytes + 8192,

@@ -204,8 +204,7 @@ function lie(random: Random, entries: number, writer: SpineWriter) {
     case 0:
       return writer.corroborate({ ...lead, memory: 1 + below(random, entries), leg: ids() });
     case 1:
-      return writer.recall({
-        ...lead,
+      return writer.recall(lead.time, lead.record, {
         mode: pick(random, ["fair", "strict", "contact"] as const),
         disposal: pick(random, ["untrusted", "erase"] as const),
         targets: ids(),
