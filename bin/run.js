@@ -8,11 +8,12 @@ import module from "node:module";
 import { constants, homedir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { NODE_HINT, nodeProblem } from "../dist/src/node.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const [major, minor] = process.versions.node.split(".").map(Number);
+const problem = nodeProblem();
 
-if (major > 22 || (major === 22 && minor >= 16)) {
+if (problem === null) {
   // In the user's own folder: one that others can write to could be made to hold their code.
   const { NODE_COMPILE_CACHE, XDG_CACHE_HOME } = process.env;
   const cache = XDG_CACHE_HOME || join(homedir(), ".cache");
@@ -22,9 +23,7 @@ if (major > 22 || (major === 22 && minor >= 16)) {
 } else {
   const pinned = join(root, "node_modules", "node", "bin", "node");
   if (process.env.CHEESEDB_RESTARTED || !existsSync(pinned)) {
-    process.stderr.write(
-      `cheesedb needs Node 22.16 or newer, and this is ${process.versions.node}: install a current Node from nodejs.org.\n`,
-    );
+    process.stderr.write(`Error: ${problem}.\n${NODE_HINT}\n`);
     process.exit(1);
   }
   const child = spawn(pinned, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {

@@ -24,7 +24,7 @@ function sqlite(): typeof import("node:sqlite") {
   } catch (cause) {
     throw new CheeseError("DISK", "this Node has no node:sqlite, which the lock is made of", {
       cause,
-      hint: "Use a Node of version 22.16 or newer that was built with SQLite.",
+      hint: "Use a Node that was built with SQLite, as those from nodejs.org are.",
     });
   } finally {
     process.emitWarning = emitWarning;

@@ -35,6 +35,7 @@ import { FLAGS } from "./graph.ts";
 import { firstHeadMark, HEAD_MARK_NAME } from "./headmark.ts";
 import { type MakeLock, makeKernelLock, type WriterLock } from "./lock.ts";
 import { type AgentPlace, logFolder, RESERVE_BYTES } from "./log.ts";
+import { NODE_HINT, nodeProblem } from "./node.ts";
 import { requireOptions, typeName } from "./options.ts";
 import { createSegment, segmentName } from "./segment.ts";
 import { AgentState } from "./state.ts";
@@ -140,10 +141,13 @@ export class Store {
    * Opens a store, and creates it where there is none.
    *
    * @param path its folder; created with mode 0700
-   * @throws CheeseError NO_STORE, CORRUPT, NEWER_FORMAT, DISK
+   * @throws CheeseError NO_STORE, CORRUPT, NEWER_FORMAT, DISK; UNEXPECTED on a Node that is too old
    */
   static async open(path: string, options: StoreOptions = {}): Promise<Store> {
     requireOptions("Store.open", options);
+    // Before anything is written: an older Node fails at the first lock, which stands after the first folders.
+    const problem = nodeProblem();
+    if (problem !== null) throw new CheeseError("UNEXPECTED", problem, { hint: NODE_HINT });
     const disk = options.disk ?? realDisk;
     const folder = resolve(path);
     const stat = disk.stat(folder);

@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { Config } from "@oclif/core";
 import { expect, test } from "vitest";
 import * as library from "../src/index.ts";
+import { nodeProblem } from "../src/node.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -146,6 +147,16 @@ test("the calls of the library that are a contract", () => {
     ]),
   );
   expect(typeof library.Store.open).toBe("function");
+});
+
+test("the oldest Node that will do: the same in the code, the package and the README", () => {
+  expect(nodeProblem("22.16.0")).toBeNull();
+  expect(nodeProblem("24.0.0")).toBeNull();
+  for (const version of ["22.15.9", "20.20.2", "8.0.0"])
+    expect(nodeProblem(version)).toBe(`cheesedb needs Node 22.16 or newer, and this is ${version}`);
+  const { engines } = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8"));
+  expect(engines).toEqual({ node: ">=22.16" });
+  expect(readFileSync(`${ROOT}README.md`, "utf8")).toContain("Node 22.16 or newer");
 });
 
 test("the package's name, its command and its one door", () => {

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { CheeseError, Store } from "../index.ts";
 import { readLlmSettings } from "../llm/config.ts";
+import { NODE_HINT, nodeProblem } from "../node.ts";
 
 export interface Check {
   name: string;
@@ -65,9 +66,9 @@ function remedy(error: unknown): string | undefined {
 }
 
 function lookAtNode(): Examined {
-  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
-  const ok = major > 22 || (major === 22 && minor >= 16);
-  return { ok, detail: `version ${process.versions.node}`, hint: "Install Node 22.16 or newer." };
+  const problem = nodeProblem();
+  const detail = problem ?? `version ${process.versions.node}`;
+  return { ok: problem === null, detail, hint: NODE_HINT };
 }
 
 /** The hash of this Node against an audited one that is the same everywhere. */
