@@ -122,14 +122,45 @@ export default class Recall extends CheeseCommand {
     if (isDryRun) return this.show<Plan>(plan, (render) => render.plan(plan, args.agent, named));
     let planId = flags.plan;
     if (this.isInteractive && !flags.yes && flags.plan === undefined) {
-      process.stderr.write(
-        `${this.renderError.plan(plan, args.agent, named, { isAsked: true })}\n\n`,
-      );
-      await this.confirm(disposal === "erase" ? "Recall and erase?" : "Recall?");
+      if (!plan.isNoop) {
+        process.stderr.write(
+          `${this.renderError.plan(plan, args.agent, named, { isAsked: true })}\n\n`,
+        );
+        await this.confirm(disposal === "erase" ? "Recall and erase?" : "Recall?");
+      }
       planId = plan.id;
     }
+    const isForPeople = !this.jsonEnabled();
+    const before = isForPeople && plan.erased.length > 0 ? (await agent.stats()).textBytes : 0;
     const outcome = await agent.recall(targets, { mode, disposal, plan: planId });
-    return this.show<Outcome>(outcome, (render) => render.recalled(outcome, args.agent, named));
+    const left = isForPeople ? await whatIsLeft(agent, outcome, before) : NOTHING_LEFT;
+    return this.show<Outcome>(outcome, (render) =>
+      render.recalled(outcome, args.agent, named, left),
+    );
+  }
+}
+
+const NOTHING_LEFT = { hasTexts: false, erasedBytes: 0 };
+
+/** For the hints alone: whether texts of what it took stand in the files still, and how much an erase left as zeros. */
+async function whatIsLeft(
+  agent: Agent,
+  { targets, removed, erased }: Outcome,
+  textBytesBefore: number,
+): Promise<typeof NOTHING_LEFT> {
+  try {
+    if (erased.length > 0) {
+      const { textBytes } = await agent.stats();
+      return { hasTexts: false, erasedBytes: textBytesBefore - textBytes };
+    }
+    for (const list of [targets, removed])
+      for (const id of list)
+        if (!(await agent.get(id)).erased) return { hasTexts: true, erasedBytes: 0 };
+    return NOTHING_LEFT;
+  } catch (error) {
+    // The recall is done, whatever cannot be read now.
+    if (!(error instanceof CheeseError)) throw error;
+    return { hasTexts: true, erasedBytes: 0 };
   }
 }
 
@@ -139,7 +170,7 @@ async function nameEntries(
   { targets, removed, survivors }: Plan,
 ): Promise<Map<EntryId, Named>> {
   const ids = [
-    targets.slice(0, 3),
+    targets.slice(0, NAMED_MAX),
     removed.slice(0, NAMED_MAX),
     survivors.slice(0, NAMED_MAX).map(({ id }) => id),
   ].flat();
@@ -147,8 +178,8 @@ async function nameEntries(
   for (const id of ids) {
     // A damaged text cannot be shown, and can be recalled all the same.
     try {
-      const { kind, label, text } = await agent.show(id);
-      named.set(id, { kind, label, text });
+      const { kind, label, text, uri } = await agent.show(id);
+      named.set(id, { kind, label, text, uri });
     } catch (error) {
       if (!hasCode(error, "CORRUPT")) throw error;
     }

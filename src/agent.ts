@@ -12,7 +12,7 @@ import { copied, Drafts, type NewMemory, refusalOf } from "./drafts.ts";
 import { CheeseError } from "./errors.ts";
 import { FLAGS } from "./graph.ts";
 import { requireOptions } from "./options.ts";
-import { planIdOf, toOutcome, toPlan } from "./outcome.ts";
+import { planIdOf, staleness, toOutcome, toPlan } from "./outcome.ts";
 import { type Decision, decideRecall, needsSeen } from "./recall.ts";
 import type { ReadBytes } from "./records.ts";
 import {
@@ -368,12 +368,7 @@ export class Agent {
       requireFreshBatch();
       const decision = this.#decide(state, targets, mode, disposal);
       if (options.plan !== undefined && options.plan !== planIdOf(state, decision)) {
-        const plan = this.#plan(state, targets, mode, disposal);
-        throw new CheeseError(
-          "PLAN_STALE",
-          `the recall would no longer do what plan ${options.plan} showed; it is ${plan.id} now`,
-          { plan },
-        );
+        throw staleness(options.plan, this.#plan(state, targets, mode, disposal));
       }
       if (decision.isNoop) return toOutcome(this.#core, state, decision, null);
       batch.addRecall(time, decision);

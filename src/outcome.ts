@@ -3,6 +3,7 @@
 
 import { planId } from "./chain.ts";
 import type { AgentCore } from "./core.ts";
+import { CheeseError } from "./errors.ts";
 import { FLAGS, type Graph } from "./graph.ts";
 import type { AgentPlace } from "./log.ts";
 import type { Decision } from "./recall.ts";
@@ -43,11 +44,47 @@ export function toPlan(
   };
   return Object.assign(outcome, {
     id: outcome.plan,
+    isNoop: decisions[chosen].isNoop,
     alternatives: {
       fair: alternative("fair"),
       strict: alternative("strict"),
       contact: alternative("contact"),
     },
+  });
+}
+
+/** Why a plan is not carried out: it is of another mode or disposal than the call; or the memory has changed since. */
+export function staleness(given: string, plan: Plan): CheeseError {
+  const [, mode, disposal] =
+    /^(fair|strict|contact)-(untrusted|erase)-[0-9a-f]{16}$/.exec(given) ?? [];
+  const differs: string[] = [];
+  const wanted: string[] = [];
+  const flags: string[] = [];
+  const say = (word: string, to: string, flag: string | null, other: string | null) => {
+    differs.push(word);
+    wanted.push(to);
+    if (other !== null) flags.push(`leave out --${other}`);
+    if (flag !== null) flags.push(`add --${flag}`);
+  };
+  const flagOf = (mode: string) => (mode === "fair" ? null : mode);
+  if (mode !== undefined && mode !== plan.mode)
+    say(
+      `is ${mode}, and this call ${plan.mode}`,
+      `mode "${mode}"`,
+      flagOf(mode),
+      flagOf(plan.mode),
+    );
+  if (disposal === "erase" && plan.disposal !== "erase")
+    say("erases, and this call does not", 'disposal "erase"', "erase", null);
+  if (disposal === "untrusted" && plan.disposal !== "untrusted")
+    say("does not erase, and this call does", 'disposal "untrusted"', null, "erase");
+  if (differs.length === 0) {
+    const message = `the recall would no longer do what plan ${given} showed; it is ${plan.id} now`;
+    return new CheeseError("PLAN_STALE", message, { plan });
+  }
+  return new CheeseError("PLAN_STALE", `plan ${given} ${differs.join("; it ")}`, {
+    plan,
+    hint: `Give what it was made with: ${wanted.join(", ")} (on the command line, ${flags.join(", ")}).`,
   });
 }
 

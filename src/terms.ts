@@ -103,6 +103,8 @@ export interface Alternative {
 /** A recall that was decided and not carried out. */
 export interface Plan extends Outcome {
   id: string;
+  /** All of it was recalled so before: carried out, it would write nothing. */
+  isNoop: boolean;
   alternatives: Record<Mode, Alternative>;
 }
 

@@ -98,10 +98,11 @@ describe("numbers", () => {
   });
 
   test("a leg is parents joined by commas, and nothing else", async () => {
-    for (const text of ["1,,2", "1,", ",1", ",", "1;2", "1 2", "[1]", "1.5", "-1", "1,2x"]) {
+    for (const text of ["1,,2", "1,", ",1", ",", "1;2", "1 2", "[1,2]", "1.5", "-1", "1,2x"]) {
       expect([text, await codeOf(async () => parseLeg(text))]).toEqual([text, "USAGE"]);
     }
     expect(parseLeg(" 2 , 1,2")).toEqual([2, 1, 2]);
+    expect(parseLeg("[2],1")).toEqual([2, 1]);
     const { store } = await puneStore();
     const before = bytesOf(store);
     await each<[string[], { code: string; exit: number }]>(

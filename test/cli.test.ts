@@ -453,6 +453,49 @@ describe("recall", () => {
     expect(bytesOf(store)).toEqual(before);
   });
 
+  test("what to do next is said only where there is something left to do", async () => {
+    const { store } = await puneStore();
+    const hidden = await cli(["recall", "alice", "4"], { store });
+    expect(hidden.stdout).toContain("Next: the texts are hidden, and still in the files");
+    const erased = await cli(["recall", "alice", "1", "--erase"], { store });
+    expect(erased.stdout).toContain("3 texts erased from the files: [1], [4], [6]");
+    expect(erased.stdout).not.toContain("compact");
+    // Its text went with the erase before, though it is recalled only now.
+    const gone = await cli(["recall", "alice", "6"], { store });
+    expect(gone.stdout).toBe(
+      "Recalled [6] (fair, untrusted: texts hidden).\n  Nothing else went.\n  Its text was gone from the files before.\n",
+    );
+    // Space that is worth it.
+    await cli(["lot", "alice", "web_page", "-"], { store, stdin: "It rains. ".repeat(2000) });
+    const large = await cli(["recall", "alice", "7", "--erase"], { store });
+    expect(large.stdout).toContain("cheesedb compact alice  gives their space back");
+  });
+
+  test("a plan shows what is recalled, on a line of its own, with where it came from, and escaped", async () => {
+    const { store } = await puneStore();
+    await asAgent(store, "alice", (alice) =>
+      alice.addLot("web_page", "two\nlines \u001b[31m", { uri: "https://example.com/\u0007" }),
+    );
+    const { stdout } = await cli(["recall", "alice", "[2]", "4", "7", "--dry-run"], { store });
+    expect(stdout).toMatch(
+      /^ {2}bad {3}\[2\] {2}web_page: profile: lives in Pune +https:\/\/example.com\/u\/1$/m,
+    );
+    expect(stdout).toMatch(/^ {8}\[4\] {2}user lives in Pune$/m);
+    expect(stdout).toMatch(
+      /^ {8}\[7\] {2}web_page: two⏎lines \\x1b\[31m +https:\/\/example.com\/\\x07$/m,
+    );
+  });
+
+  test("an id may be written as it is shown, and in no other way", async () => {
+    const { store } = await puneStore();
+    expect(await result(["show", "alice", "[4]"], { store })).toMatchObject({ entry: { id: 4 } });
+    const leg = ["remember", "alice", "x", "--from", "[1],[2]"];
+    expect(await result(leg, { store })).toMatchObject({ legs: [[1, 2]] });
+    await each(["[007]", "[ 7]", "[4", "4]", "[[4]]", "[]"], async (id) => {
+      await refusal(["show", "alice", id], { code: "USAGE", exit: 2 }, { store });
+    });
+  });
+
   test("a source whose text is damaged can still be recalled, in both forms", async () => {
     const { store, id } = await puneStore();
     const { matches } = await result(["find", "Pune: rain"], { store });
@@ -539,6 +582,28 @@ describe("recall", () => {
         await refusal(args, { code: "PLAN_STALE", exit: 4 }, { store });
       },
     );
+    // And say what is missing, or too much.
+    const add = await refusal(
+      ["recall", "alice", "3", "--plan", now.replace("untrusted", "erase")],
+      { code: "PLAN_STALE", exit: 4 },
+      { store },
+    );
+    expect(add.message).toBe(
+      `plan ${now.replace("untrusted", "erase")} erases, and this call does not`,
+    );
+    expect(add.hint).toBe(
+      'Give what it was made with: disposal "erase" (on the command line, add --erase).',
+    );
+    const leave = await refusal(
+      ["recall", "alice", "3", "--strict", "--erase", "--plan", now],
+      { code: "PLAN_STALE", exit: 4 },
+      { store },
+    );
+    expect(leave.message).toBe(
+      `plan ${now} is fair, and this call strict; it does not erase, and this call does`,
+    );
+    expect(leave.hint).toContain("leave out --strict, leave out --erase");
+    expect(leave.plan).toMatchObject({ mode: "strict", disposal: "erase" });
     expect(bytesOf(store)).toEqual(before);
     expect(await result(["recall", "alice", "3", "--plan", now], { store })).toMatchObject({
       removed: [],
@@ -1301,6 +1366,12 @@ describe("the terminal", () => {
     expect(asked.output).toContain("[5]");
     expect(asked.output.indexOf("Recall?")).toBeGreaterThan(asked.output.indexOf("[6]"));
     expect(asked.output.indexOf("Recalled")).toBeGreaterThan(asked.output.indexOf("Recall?"));
+    // What would change nothing is not asked about.
+    const again = await onTerminal(["recall", "alice", "3"], { store, env });
+    expect(again).toEqual({
+      code: 0,
+      output: "[3] was recalled so before: there is nothing to do.\n",
+    });
     const [yes, json] = await Promise.all([
       onTerminal(["recall", "alice", "--label", "web_page", "--yes"], { store, env }),
       onTerminal(["recall", "alice", "2", "--dry-run", "--json"], { store, env }),

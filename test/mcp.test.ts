@@ -504,6 +504,10 @@ describe("a preview", () => {
       { ids: [1], mode: "fair", erase: true },
     ])
       await session.refused("PLAN_STALE", "recall_bad_source", { ...other, plan });
+    const erase = { ids: [1], mode: "fair", erase: true, plan };
+    expect(await session.refused("PLAN_STALE", "recall_bad_source", erase)).toContain(
+      "does not erase, and this call does",
+    );
     expect(await session.call("recall_bad_source", { ids: [1, 1], mode: "fair", plan })) //
       .toMatchObject({ removed: [6, 7], dryRun: false });
     await session.close();

@@ -567,7 +567,8 @@ describe("plans", () => {
       reasons: [{ id: 2, leg: [1], brokenBy: 1, through: "leg" }],
     });
     expect(plan.id).toBe(plan.plan);
-    const { id: _id, alternatives: _alternatives, ...planned } = plan;
+    const { id: _id, alternatives: _alternatives, isNoop, ...planned } = plan;
+    expect(isNoop).toBe(false);
     const outcome = await again.recall([1], { mode: "strict", disposal: "erase", plan: plan.id });
     expect(outcome).toEqual({ ...planned, dryRun: false, record: 3 });
     await again.close();

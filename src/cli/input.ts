@@ -7,11 +7,13 @@ const WHOLE_NUMBER = /^(0|[1-9][0-9]{0,19})$/;
 /**
  * A number that may be an entry's; whether there is such an entry, the engine says.
  *
+ * @param given as all output shows it too: [3]
  * @throws CheeseError USAGE when it is no whole number in its plain form
  */
-export function parseId(text: string, hint?: string): EntryId {
+export function parseId(given: string, hint?: string): EntryId {
+  const text = given.replace(/^\[(.*)\]$/, "$1");
   if (!WHOLE_NUMBER.test(text)) {
-    throw new CheeseError("USAGE", `"${text}" is no entry's number`, {
+    throw new CheeseError("USAGE", `"${given}" is no entry's number`, {
       hint: hint ?? 'Entries are numbered 1, 2, 3, …; "cheesedb list" shows them.',
     });
   }
@@ -55,7 +57,7 @@ export function parseTime(text: string, flag: string): Date {
     day <= new Date(Date.UTC(Number(text.slice(0, 4)), Number(text.slice(5, 7)), 0)).getUTCDate();
   if (!time || Number.isNaN(time.getTime()) || !isDay) {
     throw new CheeseError("USAGE", `${flag} takes a time with its zone, got "${text}"`, {
-      hint: "For example 2026-11-30T12:00:00Z.",
+      hint: `For example ${/^\d{4}-\d\d-\d\d$/.test(text) ? text : "2026-11-30"}T00:00:00Z.`,
     });
   }
   return time;

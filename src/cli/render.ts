@@ -45,6 +45,19 @@ export interface Named {
   kind: Kind;
   label: string | null;
   text: string | null;
+  uri: string | null;
+}
+
+/** What is less than a block of the disk is not worth the rewriting. */
+const WORTH_COMPACTING_BYTES = 4096;
+
+/** The mode, and what becomes of the texts. */
+function howFar({ mode, disposal }: Outcome): string {
+  return `(${mode}, ${disposal === "erase" ? "erase" : "untrusted: texts hidden"})`;
+}
+
+function recalledBefore(targets: readonly EntryId[]): string {
+  return `${ids(targets)} ${targets.length === 1 ? "was" : "were"} recalled so before: there is nothing to do.`;
 }
 
 export class Renderer {
@@ -241,12 +254,11 @@ export class Renderer {
         );
       } else if (shown.has(parent)) {
         const again = found.legs.length > 0 ? this.style.dim(" (above)") : "";
-        lines.push(
-          `${this.style.dim(branch)}${this.style.dim(word)}${this.#node(found)}${broken}${again}`,
-        );
+        lines.push(`${this.style.dim(branch)}${this.style.dim(word)}${this.#node(found)}${again}`);
       } else {
         shown.add(parent);
-        lines.push(`${this.style.dim(branch)}${this.style.dim(word)}${this.#node(found)}${broken}`);
+        // That the leg is broken, the mark of its one parent says.
+        lines.push(`${this.style.dim(branch)}${this.style.dim(word)}${this.#node(found)}`);
         push(found, below);
       }
     }
@@ -314,11 +326,12 @@ export class Renderer {
     named: ReadonlyMap<EntryId, Named>,
     { isAsked = false }: { isAsked?: boolean } = {},
   ): string {
-    const { targets, mode, disposal, removed, erased, alternatives, id } = plan;
+    const { targets, mode, removed, erased, alternatives, id, isNoop } = plan;
     const lines = [
-      `${this.style.chalk.bold("Plan")} for recalling ${this.#list(targets, named)} (${mode}, ${disposal}). Nothing has been changed.`,
-      ...this.#rows(plan, named, { goes: "goes", stays: "stays" }),
+      `${this.style.chalk.bold("Plan")} for recalling ${this.#list(targets, named)} ${howFar(plan)}. Nothing has been changed.`,
+      ...this.#rows(plan, named, { bad: "bad", goes: "goes", stays: "stays" }),
     ];
+    if (isNoop) return [...lines, `  ${recalledBefore(targets)}`].join("\n");
     if (removed.length === 0) lines.push("  Nothing else goes.");
     if (erased.length > 0)
       lines.push(`  ${plural(erased.length, "text")} would be erased: ${some(erased)}`);
@@ -332,7 +345,7 @@ export class Renderer {
       );
     }
     if (isAsked) return lines.join("\n");
-    const flags = `${mode === "fair" ? "" : ` --${mode}`}${disposal === "erase" ? " --erase" : ""}`;
+    const flags = `${mode === "fair" ? "" : ` --${mode}`}${plan.disposal === "erase" ? " --erase" : ""}`;
     lines.push(
       "",
       this.style.next(`cheesedb recall ${quoted(agent)} ${targets.join(" ")}${flags} --plan ${id}`),
@@ -340,13 +353,17 @@ export class Renderer {
     return lines.join("\n");
   }
 
-  recalled(outcome: Outcome, agent: string, named: ReadonlyMap<EntryId, Named>): string {
-    const { targets, mode, disposal, removed, survivors, erased, record } = outcome;
-    if (record === null) {
-      return `${ids(targets)} ${targets.length === 1 ? "was" : "were"} recalled so before: there is nothing to do.`;
-    }
+  /** @param left what stands in the files after it: whether texts of what it took do, and bytes that a compaction gives back */
+  recalled(
+    outcome: Outcome,
+    agent: string,
+    named: ReadonlyMap<EntryId, Named>,
+    left: { hasTexts: boolean; erasedBytes: number },
+  ): string {
+    const { targets, mode, removed, survivors, erased, record } = outcome;
+    if (record === null) return recalledBefore(targets);
     const lines = [
-      `${this.style.chalk.bold("Recalled")} ${this.#list(targets, named)} (${mode}, ${disposal}).`,
+      `${this.style.chalk.bold("Recalled")} ${this.#list(targets, named)} ${howFar(outcome)}.`,
       ...this.#rows(outcome, named, { goes: "went", stays: "stays" }),
     ];
     if (removed.length === 0) lines.push("  Nothing else went.");
@@ -363,8 +380,9 @@ export class Renderer {
       lines.push(
         this.style.next(`cheesedb find "words of it" --absent  proves that they are gone`),
       );
-      lines.push(`      cheesedb compact ${name}  gives their space back`);
-    } else if (disposal === "untrusted") {
+      if (left.erasedBytes >= WORTH_COMPACTING_BYTES)
+        lines.push(`      cheesedb compact ${name}  gives their space back`);
+    } else if (left.hasTexts) {
       lines.push(
         this.style.next(
           `the texts are hidden, and still in the files: "cheesedb compact ${name}" drops them,`,
@@ -373,6 +391,9 @@ export class Renderer {
       lines.push(
         `      "cheesedb recall ${name} ${targets.join(" ")} --erase" erases them at once`,
       );
+    } else {
+      const whose = targets.length + removed.length === 1 ? "Its text was" : "Their texts were";
+      lines.push(`  ${whose} gone from the files before.`);
     }
     return lines.join("\n");
   }
@@ -390,7 +411,7 @@ export class Renderer {
   #rows(
     { removed, survivors, reasons, targets }: Outcome,
     named: ReadonlyMap<EntryId, Named>,
-    words: { goes: string; stays: string },
+    words: { bad?: string; goes: string; stays: string },
   ): string[] {
     const rows: string[][] = [];
     const textOf = (id: EntryId) => {
@@ -398,6 +419,17 @@ export class Renderer {
       if (!entry) return "";
       return `${entry.label === null ? "" : `${plain(entry.label)}: `}${this.style.text(entry.text, Math.min(this.style.columns - 45, 50))}`;
     };
+    for (const [i, id] of (words.bad ? targets.slice(0, ROWS_MAX) : []).entries()) {
+      const uri = named.get(id)?.uri;
+      rows.push([
+        i === 0 ? this.style.chalk.yellow(words.bad as string) : "",
+        this.style.id(id),
+        textOf(id),
+        uri ? this.style.dim(cut(plain(uri), 60)) : "",
+      ]);
+    }
+    if (words.bad && targets.length > ROWS_MAX)
+      rows.push(["", this.style.dim(`… and ${targets.length - ROWS_MAX} more`), "", ""]);
     const why = new Map(reasons.slice(0, ROWS_MAX).map((reason) => [reason.id, reason]));
     for (const [i, id] of removed.slice(0, ROWS_MAX).entries()) {
       const reason = why.get(id);

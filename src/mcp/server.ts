@@ -137,8 +137,9 @@ function refusal(error: unknown): string {
   if (!(error instanceof CheeseError))
     return `UNEXPECTED: ${(error as Error).message}. ${codes.UNEXPECTED.hint}`;
   const { code, message, plan } = error;
-  const hint = error.hint === codes[code].hint ? (HINTS[code] ?? error.hint) : error.hint;
-  const what = plan ? `${stale(plan as Plan)}` : message.replace(/[.\s]+$/, "");
+  const isUsual = error.hint === codes[code].hint;
+  const hint = isUsual ? (HINTS[code] ?? error.hint) : error.hint;
+  const what = plan && isUsual ? stale(plan as Plan) : message.replace(/[.\s]+$/, "");
   const cut =
     what.length > REFUSAL_CHARACTERS_MAX
       ? `${what.slice(0, REFUSAL_CHARACTERS_MAX).toWellFormed()} …`
