@@ -13,7 +13,7 @@ const EXAMPLES = ["weather", "payment", "laundering", "address", "second-leg"];
 export default class Demo extends CheeseCommand {
   static override summary = "Show, with a language model, why deleting a bad source is not enough.";
   static override description =
-    "An agent learns from sources, one of them bad. The bad one is removed three ways, each on its own copy of the memory: from a plain list, and by a recall that hides or that erases; and the same question is asked again. The model is the one in llm.conf or the environment, else a server found on this machine, else a built-in reader. Everything happens in a temporary folder; your own store is not touched.";
+    "An agent learns from sources, one of them bad. The bad one is removed three ways, each on its own copy of the memory: from a plain list, and by a recall that hides or that erases; and the same question is asked again. The model is the one in llm.conf or the environment, else a server found on this machine, else a built-in reader. Everything happens in a temporary folder; your own store is not touched. A scenario of your own is a JSON file with title, sources (label, text, uri), instructions, question, bad (places of sources, from 0), claim, search and, if need be, memories; docs/scenarios.md tells what each is for, and examples/weather.json shows them.";
   static override examples = [
     { description: "The weather tool that was wrong", command: "<%= config.bin %> demo" },
     {
@@ -46,7 +46,11 @@ export default class Demo extends CheeseCommand {
     const folder = tempFolder();
     // Also where a reader of our output has had enough, or Ctrl-C is pressed.
     const sweep = () => rmSync(folder, { recursive: true, force: true });
-    if (!flags.keep) process.once("exit", sweep);
+    let isTold = false;
+    process.once("exit", () => {
+      if (!flags.keep) sweep();
+      else if (!isTold) this.note(`Its files so far: ${folder}`);
+    });
     try {
       await this.askBeforeSending(chosen, flags.yes);
       const result = await this.#tell({
@@ -57,6 +61,7 @@ export default class Demo extends CheeseCommand {
         keep: Boolean(flags.keep),
         signal: this.signal,
       });
+      isTold = true;
       return this.show<DemoResult>(result, () => "");
     } finally {
       await chosen.close();

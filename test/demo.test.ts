@@ -2,7 +2,7 @@
 // touches nothing but a temporary folder.
 
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Renderer } from "../src/cli/render.ts";
@@ -26,6 +26,7 @@ import {
   refused,
   result,
   shellQuoted,
+  startCli,
 } from "./cli-helpers.ts";
 import { allBytes, filesIn, tempFolder } from "./helpers.ts";
 import {
@@ -366,6 +367,39 @@ describe("a scenario of one's own", () => {
     expect(flat(text)).toMatch(/shows nothing about answers: even before/);
   });
 
+  test("where it shows nothing, the reader says that it knows words alone, and what it did not apply", async () => {
+    const scenario: Scenario = {
+      title: "A package",
+      sources: [
+        { label: "advisory", text: "leftpadder 2.1 has a backdoor." },
+        { label: "user_message", text: "The service uses leftpadder." },
+      ],
+      instructions: [
+        "When a package has a backdoor, the team should delete the service.",
+        "When the service uses leftpadder, send the invoice.",
+      ],
+      question: "What should the team do?",
+      bad: [0],
+      claim: "The team should delete the service.",
+      search: ["backdoor"],
+      memories: [{ text: "The team should delete the service.", from: [[0]] }],
+    };
+    const { told, text } = await tell(null, { scenario });
+    expect(told.before.usesBadData).toBe(false);
+    expect(told.notApplied).toEqual([scenario.instructions[0]]);
+    expect(flat(text)).toContain(
+      'Not applied: "When a package has a backdoor, the team should delete the service".',
+    );
+    expect(flat(text)).toContain("The scenario's own memories are used only where");
+    // The one word that was missing makes the difference.
+    const sources = [{ label: "advisory", text: "The package leftpadder has a backdoor." }];
+    const mended = await tell(null, {
+      scenario: { ...scenario, sources: [...sources, ...scenario.sources.slice(1)] },
+    });
+    expect(mended.told).toMatchObject({ notApplied: [], before: { usesBadData: true } });
+    expect(flat(mended.text)).not.toContain("Not applied");
+  });
+
   test("several bad sources are removed together", async () => {
     const { told } = await tell(null, { scenario: { ...GOLD, bad: [0, 1] } });
     expect(told.sources.map(({ bad }) => bad)).toEqual([true, true, false]);
@@ -528,6 +562,29 @@ describe("what stands on the disk", () => {
     expect(told.kept).toBe(true);
     expect(readdirSync(told.folder).sort()).toEqual(["base", "erase", "naive.json", "untrusted"]);
     expectCounted({ told, folder: told.folder });
+    // As private as a store: nobody else can look in.
+    const modes = readdirSync(told.folder, { recursive: true, encoding: "utf8" }).map((name) => {
+      const stat = statSync(join(told.folder, name));
+      return [name, (stat.mode & 0o777).toString(8), stat.isDirectory() ? "700" : "600"];
+    });
+    expect(modes.length).toBeGreaterThan(20);
+    // Lock files are empty, and of the kernel's making.
+    const open = modes.filter(([, mode, wanted]) => mode !== wanted).map(([name]) => name);
+    expect(open.filter((name) => !name?.endsWith(".lock"))).toEqual([]);
+  });
+
+  test("Ctrl-C with --keep leaves the files, and names their folder", async () => {
+    const { url, asked } = await llmServer(byKind({ memories: says(UMBRELLA), answer: hangs() }));
+    const TMPDIR = tempFolder();
+    const env = { OPENAI_BASE_URL: url, CHEESEDB_MODEL: MODEL, TMPDIR };
+    const { child, done } = startCli(["demo", "--keep"], { env });
+    await asked(2);
+    child.kill("SIGINT");
+    const { code, stderr } = await done;
+    const [folder = ""] = readdirSync(TMPDIR).filter((name) => name.startsWith("cheesedb"));
+    expect(code).toBe(130);
+    expect(stderr).toContain(`Its files so far: ${join(TMPDIR, folder)}\n`);
+    expect(readdirSync(join(TMPDIR, folder))).toContain("base");
   });
 
   test("the commands that --keep prints can be run as they stand", async () => {
@@ -585,7 +642,9 @@ describe("what stands on the disk", () => {
     });
     expect(bytesOf(store)).toEqual(before);
     await cli(DEMO, { env: { HOME, TMPDIR } });
-    expect(filesIn(HOME).filter(({ name }) => name.includes("cheesedb"))).toEqual([]);
+    // What Node keeps of the compiled code is no store.
+    const made = filesIn(HOME).filter(({ name }) => !name.startsWith(".cache/"));
+    expect(made).toEqual([]);
   });
 });
 

@@ -58,6 +58,18 @@ function mistake(text: string): CheeseError {
 }
 
 describe("a scenario", () => {
+  test("that leaves out a field is told that it is missing, and where all fields stand", () => {
+    expect(mistake(changed(["title"], undefined)).message).toBe('story.json: "title" is missing');
+    const text = mistake(changed(["sources", 1, "text"], undefined));
+    expect(text.message).toBe('story.json: "sources.1.text" is missing');
+    expect(text.hint).toContain("docs/scenarios.md");
+    expect(mistake(changed(["title"], 3)).message).toBe(
+      'story.json: "title" expected string, received number',
+    );
+    const documented = readFileSync(join(ROOT, "docs", "scenarios.md"), "utf8");
+    for (const field of Object.keys(whole())) expect(documented).toContain(`| \`${field}\` |`);
+  });
+
   test("with all its fields is read as it stands", () => {
     expect(parseScenario(JSON.stringify(whole()), "story.json")).toEqual(whole());
   });

@@ -201,7 +201,7 @@ const STRATEGY_ROWS: Record<StrategyName, string> = {
 
 function strategyStep(
   style: Style,
-  { strategy, bad, fooledBy }: Extract<DemoEvent, { step: "strategy" }>,
+  { strategy, bad, repeatedIn, fooledBy }: Extract<DemoEvent, { step: "strategy" }>,
 ): string {
   const { name, removed, survivors, badTextPlaces, bytesSearched } = strategy;
   const lines: string[] = [];
@@ -229,14 +229,10 @@ function strategyStep(
     lines.push(wrapped([goes, ...stays].join("; "), "  "));
   }
   lines.push(answerLines(style, strategy).trimEnd());
-  const searched = `${bytesSearched.toLocaleString("en-US")} bytes`;
-  lines.push(
-    style.dim(
-      badTextPlaces === 0
-        ? `  a search of all ${searched} of its files finds the bad text nowhere`
-        : `  a search of all ${searched} of its files finds the bad text in ${plural(badTextPlaces, "place")}`,
-    ),
-  );
+  const searched = `a search of all ${bytesSearched.toLocaleString("en-US")} bytes of its files`;
+  const found = badTextPlaces === 0 ? "nowhere" : `in ${plural(badTextPlaces, "place")}`;
+  const repeated = repeatedIn.length > 0 ? `: its words stand again in ${some(repeatedIn)}` : "";
+  lines.push(style.dim(wrapped(`${searched} finds the bad text ${found}${repeated}`, "  ")));
   return `${lines.join("\n")}\n\n`;
 }
 
@@ -276,12 +272,20 @@ function endStep(style: Style, result: DemoResult): string {
       `      cheesedb find ${quoted(search[0] ?? "")} --absent --store ${at("erase")}`,
       `      cat ${at("naive.json")}`,
     );
+  } else {
+    lines.push(
+      "",
+      style.next("cheesedb demo --keep  leaves the files, to look at them"),
+      "      cheesedb demo --scenario payment  (or laundering, address, second-leg)",
+      "      cheesedb agent create NAME  begins a memory of your own",
+    );
   }
   return `${lines.join("\n")}\n`;
 }
 
 /** What the table shows, in words; also where it shows nothing, or the contrary. */
-function conclusion({ before, strategies, model, memories, runs }: DemoResult): string {
+function conclusion(result: DemoResult): string {
+  const { before, strategies, model, memories, runs } = result;
   const of = (name: StrategyName) => strategies.find((each) => each.name === name);
   const [naive, untrusted, erase, strict, contact] = [
     of("naive"),
@@ -296,7 +300,9 @@ function conclusion({ before, strategies, model, memories, runs }: DemoResult): 
       ? "After the erase no byte of the files holds the bad text."
       : `After the erase its words still stand in ${plural(erase.badTextPlaces, "place")}: in what did not come from this source alone.`;
   if (before.usedIn === 0) {
-    return `This model shows nothing about answers: even before anything was removed, its answer did not use the bad data. ${disk}`;
+    const shown =
+      "This model shows nothing about answers: even before anything was removed, its answer did not use the bad data.";
+    return [shown, ...(model.builtIn ? [rulesOnly(result)] : []), disk].join(" ");
   }
   const parts = [
     naive.usedIn > 0
@@ -330,5 +336,18 @@ function conclusion({ before, strategies, model, memories, runs }: DemoResult): 
       "The model here was the built-in reader, rules and not a language model: name a real one in llm.conf, and see.",
     );
   }
+  return parts.join(" ");
+}
+
+/** Why the built-in reader may have come to nothing, for who wrote the scenario. */
+function rulesOnly({ notApplied, memoriesFromScenario }: DemoResult): string {
+  const named = notApplied.map((instruction) => `"${plain(instruction)}"`).join(", ");
+  const parts = [
+    'It is the built-in reader: rules, that know words and no meanings. An instruction is applied if it reads "When …, …" and the sources carry the words of its condition.',
+    ...(named === "" ? [] : [`Not applied: ${named.replace(/\."$/, '"')}.`]),
+    ...(memoriesFromScenario
+      ? []
+      : ["The scenario's own memories are used only where a model's answer is of no use."]),
+  ];
   return parts.join(" ");
 }

@@ -3,7 +3,7 @@
 // Nothing is scripted to come out right: each answer is what the model answered to the prompt that it was sent. Everything
 // happens in a folder of its own, each way on its own copy of the memory.
 
-import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   type Agent,
@@ -20,7 +20,7 @@ import type { ChosenModel } from "./choose.ts";
 import type { Exchange, Model } from "./client.ts";
 import { propose } from "./learn.ts";
 import { Judgement, judgePrompt, type MemoryInPrompt } from "./prompts.ts";
-import { asserts } from "./reader.ts";
+import { asserts, toRule } from "./reader.ts";
 import type { Scenario } from "./scenario.ts";
 
 export interface DemoSource {
@@ -82,6 +82,8 @@ export interface DemoResult {
   /** Whether the memories are the scenario's own, since the model learned nothing usable. */
   memoriesFromScenario: boolean;
   refused: { text: string; message: string }[];
+  /** Of the built-in reader: instructions from which nothing followed when it read the sources. */
+  notApplied: string[];
   before: DemoAnswer & { memoriesSeen: number; badTextPlaces: number; usedIn: number };
   strategies: Strategy[];
   runs: number;
@@ -106,6 +108,8 @@ export type DemoEvent =
       step: "strategy";
       strategy: Strategy;
       bad: DemoSource[];
+      /** Memories in which the words of the bad text stand again. */
+      repeatedIn: EntryId[];
       /** Why strict and contact are shown: a leg that holds, or a leg that was declared wrongly. */
       fooledBy?: "second leg" | "declaration" | undefined;
     }
@@ -198,7 +202,8 @@ class Demo {
       const strategy =
         name === "naive" ? await this.#naive(badIds) : await this.#recall(name, badIds, token);
       strategies.push(strategy);
-      yield { step: "strategy", strategy, bad, fooledBy };
+      const repeatedIn = name === "naive" ? this.#repeated() : [];
+      yield { step: "strategy", strategy, bad, repeatedIn, fooledBy };
     }.bind(this);
     for (const name of ["naive", "untrusted", "erase"] as const) yield* tryOut(name);
     // Fair was fooled, if something that lives holds what is bad: then it is told, and shown what takes it.
@@ -218,6 +223,7 @@ class Demo {
       memories: this.#memories,
       memoriesFromScenario: learned.why !== null,
       refused: learned.refused,
+      notApplied: this.#notApplied(),
       before,
       strategies,
       runs,
@@ -227,6 +233,22 @@ class Demo {
       exchanges: this.#model.exchanges,
     };
     yield { step: "end", result };
+  }
+
+  #repeated(): EntryId[] {
+    const words = this.#options.scenario.search.map((word) => word.toLowerCase());
+    return this.#memories
+      .filter(({ text }) => words.some((word) => text.toLowerCase().includes(word)))
+      .map(({ id }) => id);
+  }
+
+  #notApplied(): string[] {
+    if (!this.#model.info.builtIn) return [];
+    const known = this.#memories.map(({ text }) => text.toLowerCase());
+    return this.#options.scenario.instructions.filter((instruction) => {
+      const rule = toRule(instruction);
+      return rule === null || !known.includes(rule.consequence.toLowerCase());
+    });
   }
 
   async #open(store: Store, token: string): Promise<Agent> {
@@ -337,7 +359,7 @@ class Demo {
     const path = join(this.#options.folder, NAIVE_FILE);
     const memories = this.#memories.map(({ id, text }) => ({ id, text }));
     const sources = this.#sources.map(({ id, label, text }) => ({ id, label, text }));
-    writeFileSync(path, JSON.stringify({ sources, memories }, null, 2));
+    writeFileSync(path, JSON.stringify({ sources, memories }, null, 2), { mode: 0o600 });
     const left = sources.filter(({ id }) => !badIds.includes(id));
     writeFileSync(path, JSON.stringify({ sources: left, memories }, null, 2));
     const asked = await this.#askTimes(memories);
@@ -367,7 +389,7 @@ class Demo {
   ): Promise<Strategy> {
     const { folder } = this.#options;
     const path = join(folder, name);
-    cpSync(join(folder, "base"), path, { recursive: true });
+    copyFolder(join(folder, "base"), path);
     const mode: Mode = name === "strict" || name === "contact" ? name : "fair";
     const disposal: Disposal = name === "untrusted" ? "untrusted" : "erase";
     const store = await Store.open(path);
@@ -390,6 +412,16 @@ class Demo {
       survivors,
       bytesSearched: bytesScanned,
     };
+  }
+}
+
+/** As private as a store is: node's own copy makes folders that others can look into. */
+function copyFolder(from: string, to: string) {
+  mkdirSync(to, { mode: 0o700 });
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [source, copy] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.isDirectory()) copyFolder(source, copy);
+    else copyFileSync(source, copy);
   }
 }
 

@@ -55,7 +55,7 @@ export function parseScenario(text: string, file: string): Scenario {
   const wrong = (field: string, what: string) =>
     new CheeseError("BAD_INPUT", `${file}: ${field === "" ? "" : `"${field}" `}${what}`, {
       file,
-      hint: "examples/weather.json shows the form of a scenario.",
+      hint: "docs/scenarios.md tells of every field; examples/weather.json shows them.",
     });
   let value: unknown;
   try {
@@ -70,10 +70,7 @@ export function parseScenario(text: string, file: string): Scenario {
       ...issue.path,
       ...(issue.code === "unrecognized_keys" ? [issue.keys[0] as string] : []),
     ].join(".");
-    throw wrong(
-      field,
-      issue.code === "unrecognized_keys" ? "is no field of a scenario" : lowerFirst(issue.message),
-    );
+    throw wrong(field, whatIsWrong(issue));
   }
   const scenario = parsed.data;
   for (const [i, bad] of scenario.bad.entries()) {
@@ -112,6 +109,10 @@ export function parseScenario(text: string, file: string): Scenario {
   return scenario;
 }
 
-function lowerFirst(text: string): string {
-  return text.charAt(0).toLowerCase() + text.slice(1);
+function whatIsWrong({ code, message }: z.core.$ZodIssue): string {
+  if (code === "unrecognized_keys") return "is no field of a scenario";
+  // JSON says nothing undefined but by leaving it out.
+  if (code === "invalid_type" && message.endsWith("received undefined")) return "is missing";
+  const said = message.replace(/^Invalid input: /, "");
+  return said.charAt(0).toLowerCase() + said.slice(1);
 }
