@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as Flags from "@oclif/core/flags";
 import { CheeseCommand } from "../src/cli/command.ts";
+import { EXAMPLES } from "../src/cli/input.ts";
 import { demoStep } from "../src/cli/story.ts";
 import { CheeseError, decodeUtf8 } from "../src/index.ts";
 import type { DemoResult } from "../src/llm/demo.ts";
 
 const RUNS_MAX = 100;
-const EXAMPLES = ["weather", "payment", "laundering", "address", "second-leg"];
 
 export default class Demo extends CheeseCommand {
   static override summary = "Show, with a language model, why deleting a bad source is not enough.";

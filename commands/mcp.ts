@@ -8,6 +8,7 @@ import {
   carryOut,
   configFor,
   INSTALLABLE,
+  PASTE_INTO,
   planInstall,
   serverEntry,
 } from "../src/mcp/install.ts";
@@ -17,7 +18,7 @@ export default class Mcp extends CheeseCommand {
   static override summary =
     "Serve one agent's memory to an AI app over MCP, on standard input and output.";
   static override description =
-    "Five tools on this one agent: add_source, remember, list_memories, explain_memory, recall_bad_source. An app starts it; --print-config prints what to paste into the app's settings, and --install writes it into the project's own file.";
+    "Five tools on this one agent: add_source, remember, list_memories, explain_memory, recall_bad_source. An app starts it; --print-config prints what to paste into the app's settings, and --install writes it into the project's own file, beside what stands there: it shows the change, asks on a terminal, and elsewhere is done at once. A second agent gets a name of its own there.";
   static override examples = [
     {
       description: "What Claude Desktop is to be told",
@@ -69,6 +70,7 @@ export default class Mcp extends CheeseCommand {
     });
     if (flags["print-config"]) {
       process.stdout.write(`${JSON.stringify(configFor(app, entry), null, 2)}\n`);
+      this.note(`Paste it ${PASTE_INTO[app]}, beside what stands there.`);
       return;
     }
     const change = planInstall(app, process.cwd(), entry);

@@ -10,7 +10,7 @@ export const codes = {
   USAGE: {
     exit: 2,
     when: "a flag, argument or option is missing or is not of its form",
-    hint: 'See "cheesedb help" for the form of each command.',
+    hint: 'See "cheesedb help" (in a program, docs/library.md) for its form.',
   },
   NOT_UTF8: {
     exit: 2,
@@ -40,7 +40,7 @@ export const codes = {
   NO_STORE: {
     exit: 3,
     when: "there is no store at that place",
-    hint: 'Name its folder with --store, or make one with "cheesedb agent create NAME".',
+    hint: 'Name its folder (--store, or the path of Store.open); "cheesedb agent create NAME" makes one.',
   },
   BAD_TOKEN: {
     exit: 3,
@@ -87,7 +87,11 @@ export const codes = {
     when: "the store was opened for reading only",
     hint: "Open it without readOnly to write.",
   },
-  NAME_TAKEN: { exit: 4, when: "an agent of that name exists", hint: "Choose another name." },
+  NAME_TAKEN: {
+    exit: 4,
+    when: "an agent of that name exists",
+    hint: "Open it with its token (store.openAgent), or choose another name.",
+  },
   BAD_NAME: {
     exit: 4,
     when: "an agent's name is not of the allowed form",
@@ -96,7 +100,7 @@ export const codes = {
   LOCKED: {
     exit: 5,
     when: "another process writes to this agent, and still did after the wait",
-    hint: "Try again, or wait longer with --wait SECONDS.",
+    hint: "Try again, or wait longer (--wait SECONDS, or waitMs).",
   },
   CORRUPT: {
     exit: 6,
@@ -126,7 +130,7 @@ export const codes = {
   LLM: {
     exit: 8,
     when: "the language model cannot be reached, or its answer is of no use",
-    hint: '"cheesedb doctor" checks the settings in llm.conf.',
+    hint: '"cheesedb doctor" checks the settings in llm.conf; --builtin does without a language model.',
   },
   CANCELLED: {
     exit: 130,

@@ -159,7 +159,7 @@ export class Store {
       const hint =
         stat.type === "link"
           ? "Give the folder that it points to."
-          : "Name the store's folder with --store.";
+          : "Name the store's folder (--store, or the path of Store.open).";
       throw new CheeseError("NO_STORE", `${folder} is ${what}`, { hint });
     }
     for (const name of [NAMES.agents, NAMES.tokens, NAMES.locks]) {

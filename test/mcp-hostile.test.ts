@@ -4,7 +4,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { Store } from "../src/index.ts";
-import { asAgent, bytesOf, emptyStore, puneStore } from "./cli-helpers.ts";
+import { asAgent, bytesOf, cli, emptyStore, puneStore } from "./cli-helpers.ts";
 import { chance, collect, SEED } from "./helpers.ts";
 import { ERAS, type Json, openSession, range, type Server, startServer } from "./mcp-helpers.ts";
 import { startChild } from "./spawn.ts";
@@ -558,6 +558,42 @@ describe("a server ends", () => {
     expect(new Set(texts).size).toBe(texts.length);
     for (const text of texts.slice(6))
       expect(sent.includes(text ?? "") || text?.startsWith("after ")).toBe(true);
+  });
+
+  test("at the end of standard input: what was read is answered first, in a batch through a pipe too", async () => {
+    const { store } = await puneStore();
+    const lines = [
+      {
+        id: 1,
+        method: "initialize",
+        params: {
+          protocolVersion: "2025-06-18",
+          capabilities: {},
+          clientInfo: { name: "pipe", version: "1" },
+        },
+      },
+      { method: "notifications/initialized" },
+      { id: 2, method: "tools/list" },
+      ...range(40).map((i) => ({
+        id: 2 + i,
+        method: "tools/call",
+        params: { name: "add_source", arguments: { label: "x", text: `piped ${i}` } },
+      })),
+    ].map((message) => `${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+    const { code, stdout, stderr } = await cli(["mcp", "alice"], { store, stdin: lines.join("") });
+    expect([code, stderr]).toEqual([0, ""]);
+    const answers: Json[] = stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(answers.map(({ id }) => id).sort((a, b) => a - b)).toEqual(range(42));
+    for (const { result } of answers) expect(result?.isError ?? false).toBe(false);
+    const { texts } = await stateOf(store);
+    expect(texts.slice(6).sort()).toEqual(
+      range(40)
+        .map((i) => `piped ${i}`)
+        .sort(),
+    );
   });
 
   test("when standard input is closed while it waits for a lock", async () => {

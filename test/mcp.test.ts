@@ -1089,9 +1089,16 @@ describe("the set-up of an app", () => {
     vscode: ".vscode/mcp.json",
   };
 
+  const PASTE: Record<App, RegExp> = {
+    "claude-code": /^Paste it into \.mcp\.json .*\.\n$/,
+    "claude-desktop": /^Paste it into claude_desktop_config\.json: .*\.\n$/,
+    cursor: /^Paste it into \.cursor\/mcp\.json .*\.\n$/,
+    vscode: /^Paste it into \.vscode\/mcp\.json .*\.\n$/,
+  };
   const printed = async (app: App, args: string[], store: string, cwd?: string) => {
     const ran = await cli(["mcp", "--print-config", app, ...args], { store, ...(cwd && { cwd }) });
-    expect(ran).toMatchObject({ code: 0, stderr: "" });
+    // What is to be pasted stands alone; where, beside it.
+    expect(ran).toMatchObject({ code: 0, stderr: expect.stringMatching(PASTE[app]) });
     return ran.json;
   };
 
@@ -1178,6 +1185,38 @@ describe("the set-up of an app", () => {
     expect(text).toMatch(/^\{\n\t"\$comment"/);
   });
 
+  test("--install for a second agent leaves the first where it is; each is found again by its own name", async () => {
+    const { store } = await emptyStore();
+    await addAgent(store, "bob");
+    await addAgent(store, "bob marley");
+    const other = await emptyStore();
+    const project = tempFolder();
+    const install = async (agent: string, of: string, ...flags: string[]) => {
+      const args = ["mcp", agent, "--install", "cursor", ...flags];
+      expect(await cli(args, { store: of, cwd: project })).toMatchObject({ code: 0 });
+      return JSON.parse(readFileSync(join(project, ".cursor", "mcp.json"), "utf8")).mcpServers;
+    };
+    const first = await install("alice", store);
+    await install("bob", store);
+    await install("bob marley", store);
+    // Of the same name, and not the same agent.
+    const all = await install("alice", other.store);
+    expect(Object.keys(all)).toEqual([
+      "cheesedb",
+      "cheesedb-bob",
+      "cheesedb-bob-marley",
+      "cheesedb-alice",
+    ]);
+    expect(all.cheesedb).toEqual(first.cheesedb);
+    expect(all["cheesedb-bob"].args.slice(-2)).toEqual(["--", "bob"]);
+    expect(all["cheesedb-alice"].args).toContain(other.store);
+    // Again, with another flag: in its own place.
+    const again = await install("bob", store, "--read-only");
+    expect(Object.keys(again)).toEqual(Object.keys(all));
+    expect(again["cheesedb-bob"].args).toContain("--read-only");
+    expect(again.cheesedb).toEqual(first.cheesedb);
+  });
+
   test.runIf(HAS_TERMINAL)(
     "--install asks on a terminal, after it has shown the change",
     async () => {
@@ -1230,6 +1269,20 @@ describe("the set-up of an app", () => {
   });
 
   describe("as a change to a file", () => {
+    test("knows one that was written by hand", () => {
+      const project = tempFolder();
+      const byHand = { cheesedb: { command: "cheesedb", args: ["mcp", "alice", "--no-erase"] } };
+      writeFileSync(join(project, ".mcp.json"), JSON.stringify({ mcpServers: byHand }));
+      const entryOf = (agent: string) => ({
+        command: "/node",
+        args: ["/run.js", "mcp", "--store", "/s", "--", agent],
+      });
+      const namesFor = (agent: string) =>
+        JSON.parse(planInstall("claude-code", project, entryOf(agent)).after).mcpServers;
+      expect(namesFor("alice")).toEqual({ cheesedb: entryOf("alice") });
+      expect(namesFor("bob")).toEqual({ ...byHand, "cheesedb-bob": entryOf("bob") });
+    });
+
     const entry = { command: "/node", args: ["/run.js", "mcp"] };
 
     test("to one that is not there, or is empty, is the whole of it", async () => {

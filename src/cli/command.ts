@@ -10,6 +10,7 @@ import type { ChooseOptions, ChosenModel } from "../llm/choose.ts";
 import { Progress, startSpinner } from "./progress.ts";
 import { Renderer } from "./render.ts";
 import { plain, Style } from "./style.ts";
+import { type CommandForm, type UsageError, usageFailure } from "./usage.ts";
 
 const TOKEN_FORM = /cheese_[A-Za-z0-9_-]{16,}/g;
 
@@ -210,7 +211,7 @@ export abstract class CheeseCommand extends Command {
     this.#stopSpinner?.();
     if (error.code === "EEXIT") throw error;
     this.#isTold = true;
-    const failure = toFailure(error);
+    const failure = this.#toFailure(error);
     process.exitCode = codes[failure.code].exit;
     if (this.jsonEnabled()) {
       process.stdout.write(masked(toJson(this.toErrorJson(failure))));
@@ -218,6 +219,12 @@ export abstract class CheeseCommand extends Command {
       process.stderr.write(masked(this.renderError.failure(failure)));
     }
     if (process.env.DEBUG) process.stderr.write(masked(`${error.stack}\n`));
+  }
+
+  #toFailure(error: UsageError): CheeseError {
+    // A command without arguments or flags of its own declares none.
+    const { id, args = {}, flags = {}, baseFlags = {} } = this.ctor;
+    return toFailure(error, { id, args, flags }, [...Object.keys(baseFlags), "json", "help"]);
   }
 
   /** The stock form takes a string apart with a regular expression, which a text of 16 MiB does not survive. */
@@ -236,7 +243,7 @@ export abstract class CheeseCommand extends Command {
 
   /** The stock form prints the whole configuration, and the arguments with the token in them. */
   override toErrorJson(error: unknown): { error: object } {
-    const failure = toFailure(error as Error);
+    const failure = this.#toFailure(error as Error);
     const { code, message, hint } = failure;
     const facts = Object.fromEntries(
       (
@@ -272,36 +279,14 @@ export function masked(text: string): string {
   return text.replace(TOKEN_FORM, "cheese_…");
 }
 
-interface OclifError extends Error {
-  oclif?: { exit?: number };
-  /** Of the parser: the arguments that are missing, or the words that are too many. */
-  args?: ({ name: string } | string)[];
-}
-
-/** What the parser says, in our words and on one line. */
-function usageMessage({ args, message }: OclifError): string {
-  const missing = args?.flatMap((arg) => (typeof arg === "string" ? [] : [arg.name.toUpperCase()]));
-  if (missing?.length) return `missing: ${missing.join(", ")}`;
-  if (args?.length) return `too many arguments: ${args.join(" ")}`;
-  const flag = /Missing required flag (\S+)/.exec(message)?.[1];
-  if (flag) return `missing: --${flag}`;
-  const [, one, other] =
-    /(--\S+?)(?:=\S+)? cannot also be provided when using (--\S+)/.exec(message) ?? [];
-  if (one) return `${one} and ${other} cannot both be given`;
-  const command = /^command (\S+) not found/i.exec(message)?.[1];
-  if (command) return `there is no command "${command.replaceAll(":", " ")}"`;
-  return message.replace(/\nSee more help with --help$/, "").replaceAll("\n", " ");
-}
-
 /** Any error as one of ours. */
-export function toFailure(error: OclifError): CheeseError {
+export function toFailure(
+  error: UsageError,
+  form: CommandForm | null = null,
+  everywhere: string[] = [],
+): CheeseError {
   if (error instanceof CheeseError) return error;
-  if (error.oclif?.exit !== undefined) {
-    return new CheeseError("USAGE", usageMessage(error), {
-      hint: "Add --help to see how the command is used.",
-      cause: error,
-    });
-  }
+  if (error.oclif?.exit !== undefined) return usageFailure(error, form, everywhere);
   if (error.name === "AbortError") {
     return new CheeseError("CANCELLED", "interrupted", { cause: error });
   }

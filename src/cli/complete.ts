@@ -4,6 +4,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Config } from "@oclif/core/config";
 import { CheeseError, Store } from "../index.ts";
+import { EXAMPLES } from "./input.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof SHELLS)[number];
@@ -30,7 +31,11 @@ export async function complete(config: Config, words: string[]): Promise<string[
     const isPlain = (word: string, i: number) => !word.startsWith("-") && !takesValue(rest[i - 1]);
     const place = rest.filter(isPlain).length;
     const argument = Object.values(args)[place]?.name;
-    if (typed.startsWith("-")) candidates = Object.keys(flags).map((flag) => `--${flag}`);
+    const option = takesValue(rest.at(-1)) ? (rest.at(-1) as string).slice(2) : undefined;
+    const flag = option === undefined ? undefined : flags[option];
+    if (flag?.type === "option" && flag.options) candidates = [...flag.options];
+    else if (option === "scenario") candidates = EXAMPLES;
+    else if (typed.startsWith("-")) candidates = Object.keys(flags).map((flag) => `--${flag}`);
     else if (
       rest.at(-1) === "--agent" ||
       (!takesValue(rest.at(-1)) && argument?.match(/^(AGENT|NAME)$/i) && command[1] !== "create")

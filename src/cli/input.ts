@@ -2,6 +2,9 @@
 
 import { CheeseError, decodeUtf8, type EntryId, hasCode } from "../index.ts";
 
+/** The scenarios that come with cheesedb, by their names in examples/. */
+export const EXAMPLES = ["weather", "payment", "laundering", "address", "second-leg"];
+
 const WHOLE_NUMBER = /^(0|[1-9][0-9]{0,19})$/;
 
 /**

@@ -4,11 +4,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Config } from "@oclif/core/config";
 import { CheeseError, codes, decodeUtf8 } from "../index.ts";
-import { nearest } from "../words.ts";
 import { type CheeseCommand, masked, toFailure, toJson } from "./command.ts";
 import { complete } from "./complete.ts";
 import { Renderer } from "./render.ts";
 import { Style } from "./style.ts";
+import { noSuchCommand } from "./usage.ts";
 
 /** Commands by their ids: "agent:create". */
 export type Commands = Record<
@@ -50,7 +50,7 @@ export async function start(argv: string[], root: string, entry: string, command
       await new Found(argv.slice(id.split(":").length), lightConfig(root, pjson)).start();
       return;
     }
-    if (/^(--version|-v)$/.test(argv[0] ?? "")) {
+    if (/^(--version|-v|version)$/.test(argv[0] ?? "")) {
       const { name, version } = pjson;
       const { platform, arch } = process;
       process.stdout.write(`${name}/${version} ${platform}-${arch} node-${process.version}\n`);
@@ -116,15 +116,15 @@ function commandIn(commands: Commands, words: string[]): string | null {
   return ids.find((id) => Object.hasOwn(commands, id)) ?? null;
 }
 
-/** @throws CheeseError USAGE with the nearest name, when the first word names no command and no topic */
+/** @throws CheeseError USAGE with what was meant, when the words name no command and no topic */
 function requireCommand(config: Config, argv: string[]) {
-  const [word] = argv[0] === "help" ? argv.slice(1) : argv;
-  if (word === undefined || word.startsWith("-")) return;
-  const names = [...new Set(config.commandIDs.map((id) => id.split(":")[0] as string))];
-  if (names.includes(word)) return;
-  const meant = nearest(word, names);
-  const hint = meant ? `Did you mean "cheesedb ${meant}"?` : '"cheesedb help" lists the commands.';
-  throw new CheeseError("USAGE", `there is no command "${word}"`, { hint });
+  const words = (argv[0] === "help" ? argv.slice(1) : argv).slice(0, 2);
+  const named = words.filter((word) => !word.startsWith("-"));
+  if (named.length === 0 || words[0] !== named[0]) return;
+  const ids = config.commandIDs;
+  const isKnown = ids.some((id) => id === named[0] || id === named.join(":"));
+  const isTopic = named.length === 1 && ids.some((id) => id.startsWith(`${named[0]}:`));
+  if (!isKnown && !isTopic) throw noSuchCommand(named, ids);
 }
 
 function fail(error: Error & { code?: string; oclif?: { exit?: number } }, isJson: boolean) {

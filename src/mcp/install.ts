@@ -75,13 +75,13 @@ export interface Change {
  * @throws CheeseError BAD_INPUT when the file is there and is no JSON object; USAGE when the app keeps no such file
  */
 export function planInstall(app: App, project: string, entry: ServerEntry): Change {
-  const name = PROJECT_FILES[app];
-  if (name === null) {
+  const path = PROJECT_FILES[app];
+  if (path === null) {
     throw new CheeseError("USAGE", `${app} keeps its servers in no file of the project`, {
       hint: `Use --print-config ${app}, and paste it into its settings.`,
     });
   }
-  const file = join(project, name);
+  const file = join(project, path);
   const before = existsSync(file) ? readFileSync(file, "utf8") : null;
   const config = before === null || before.trim() === "" ? {} : parseConfig(before, file);
   const key = serversKey(app);
@@ -89,9 +89,45 @@ export function planInstall(app: App, project: string, entry: ServerEntry): Chan
   if (typeof servers !== "object" || servers === null || Array.isArray(servers)) {
     throw new CheeseError("BAD_INPUT", `"${key}" in ${file} is no object`, { file });
   }
-  const after = { ...config, [key]: { ...servers, [SERVER_NAME]: entry } };
+  const name = nameFor(servers as Record<string, unknown>, entry);
+  const after = { ...config, [key]: { ...servers, [name]: entry } };
   const indent = /^([ \t]+)"/m.exec(before ?? "")?.[1] ?? 2;
   return { file, before, after: `${JSON.stringify(after, null, indent)}\n` };
+}
+
+/** The name that this agent has in the file; else one that no other agent has. */
+function nameFor(servers: Record<string, unknown>, entry: ServerEntry): string {
+  const { agent, store } = servedBy(entry);
+  const isOwn = (name: string) => {
+    const other = servedBy(servers[name]);
+    return other.agent === agent && (other.store ?? store) === store;
+  };
+  const ours = Object.keys(servers).filter((name) => name.startsWith(SERVER_NAME));
+  const own = ours.find((name) => servedBy(servers[name]).agent !== undefined && isOwn(name));
+  if (own !== undefined) return own;
+  const named = `${SERVER_NAME}-${agent?.replace(/[^A-Za-z0-9_-]+/g, "-") ?? "agent"}`;
+  // One that serves no agent is an old one of ours.
+  const isFree = (name: string) =>
+    !Object.hasOwn(servers, name) || servedBy(servers[name]).agent === undefined;
+  if (isFree(SERVER_NAME)) return SERVER_NAME;
+  for (let number = 1; ; number++) {
+    const name = number === 1 ? named : `${named}-${number}`;
+    if (isFree(name)) return name;
+  }
+}
+
+/** Which agent of which store an entry serves, as far as its arguments say. */
+function servedBy(entry: unknown): { agent?: string; store?: string } {
+  const { args } = (entry ?? {}) as { args?: unknown };
+  if (!Array.isArray(args) || !args.every((arg) => typeof arg === "string")) return {};
+  const words: string[] = args.slice(args.indexOf("mcp") + 1);
+  const end = words.indexOf("--");
+  const flags = end === -1 ? words : words.slice(0, end);
+  const at = flags.indexOf("--store");
+  const store = at === -1 ? undefined : flags[at + 1];
+  const plain = flags.filter((word, i) => !word.startsWith("-") && (at === -1 || i !== at + 1));
+  const agent = end === -1 ? (args.includes("mcp") ? plain[0] : undefined) : words[end + 1];
+  return { ...(agent !== undefined && { agent }), ...(store !== undefined && { store }) };
 }
 
 function parseConfig(text: string, file: string): Record<string, unknown> {
@@ -109,6 +145,15 @@ function parseConfig(text: string, file: string): Record<string, unknown> {
     throw new CheeseError("BAD_INPUT", `${file} holds no JSON object`, { file });
   return config as Record<string, unknown>;
 }
+
+/** Where what is printed goes. */
+export const PASTE_INTO: Record<App, string> = {
+  "claude-code": "into .mcp.json in the project's folder",
+  "claude-desktop":
+    "into claude_desktop_config.json: Settings, Developer, Edit Config; then start the app anew",
+  cursor: "into .cursor/mcp.json in the project's folder, or ~/.cursor/mcp.json for all",
+  vscode: "into .vscode/mcp.json in the project's folder",
+};
 
 /** Old or new after a crash. A link stays one, and who may read the file may read it still: it may hold other servers' keys. */
 export function carryOut({ file, after }: Change) {
