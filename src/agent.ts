@@ -372,7 +372,7 @@ export class Agent {
       }
       if (decision.isNoop) return toOutcome(this.#core, state, decision, null);
       batch.addRecall(time, decision);
-      apply(decision.brokenLegs);
+      apply(decision);
       endBatch(decision.erased);
       return toOutcome(this.#core, state, decision, batch.record);
     });

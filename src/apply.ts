@@ -2,14 +2,14 @@
 
 import { RECORD_KINDS, SPINE_FLAGS, type SpineReader } from "./codec.ts";
 import { corrupt } from "./errors.ts";
-import { FLAGS, type Graph } from "./graph.ts";
+import { type Decided, FLAGS, type Graph } from "./graph.ts";
 import { ACT, type Places } from "./places.ts";
 
 /**
  * @param reader stands on the record's spine
  * @param spineAt offset of the spine in its segment
  * @param areaAt offset of its area, 0 if that is not in the files
- * @param breaking every leg that a recall breaks, if that was decided just now
+ * @param decided of a recall that was decided just now
  * @throws CheeseError CORRUPT when the record names what cannot be: an entry that is not there
  */
 export function applyRecord(
@@ -19,7 +19,7 @@ export function applyRecord(
   segment: number,
   spineAt: number,
   areaAt: number,
-  breaking?: Uint32Array,
+  decided?: Decided,
 ) {
   const { kind } = reader;
   if (kind === RECORD_KINDS.lot || kind === RECORD_KINDS.memory) {
@@ -70,7 +70,7 @@ export function applyRecord(
     ]) {
       requireKnown(graph, list, list.length);
     }
-    graph.applyRecall(reader.record, recall, breaking);
+    graph.applyRecall(reader.record, recall, decided);
     places.addAct(
       reader.record,
       segment,

@@ -11,6 +11,7 @@ import { LIMITS } from "./codec.ts";
 import { removeLeftovers } from "./compact.ts";
 import { CheeseError, corrupt, hasCode } from "./errors.ts";
 import { FlushPacer } from "./flush.ts";
+import type { Decided } from "./graph.ts";
 import { HEAD_MARK_NAME, nextSequence, writeHeadMark } from "./headmark.ts";
 import type { WriterLock } from "./lock.ts";
 import { type AgentPlace, currentGeneration, mayHaveMoved } from "./log.ts";
@@ -36,8 +37,8 @@ export interface Transaction {
   readonly batch: BatchBuilder;
   /** Milliseconds since 1970. */
   readonly time: number;
-  /** Carries out on the arrays the record just added to the batch; `breaking`: all legs that a recall breaks. */
-  apply(breaking?: Uint32Array): void;
+  /** Carries out on the arrays the record just added to the batch; with what was decided of it, if it is a recall. */
+  apply(decided?: Decided): void;
   /** Whether the batch has all that it may hold. */
   isFull(): boolean;
   /**
@@ -499,7 +500,7 @@ export class AgentCore {
       state,
       batch,
       time: this.#now(),
-      apply: (breaking) => this.#apply(state, breaking),
+      apply: (decided) => this.#apply(state, decided),
       isFull: () => batch.count >= LIMITS.batchRecords || batch.bytes >= LIMITS.batchBytes,
       requireFreshBatch: () => {
         if (batch.count > 0) throw NOT_YET;
@@ -564,7 +565,7 @@ export class AgentCore {
   }
 
   /** Carries out on the arrays the record just added to the batch. */
-  #apply(state: AgentState, breaking?: Uint32Array) {
+  #apply(state: AgentState, decided?: Decided) {
     const { bytes, from, to } = this.#batch.spineBytes;
     const { segment, offset } = state.log.end;
     state.reader.read(bytes, from, to, true);
@@ -575,7 +576,7 @@ export class AgentCore {
       segment,
       offset + this.#batch.lastSpineAt,
       this.#batch.lastAreaAt,
-      breaking,
+      decided,
     );
   }
 

@@ -38,6 +38,14 @@ export const FLAGS = {
 
 export const DEAD = FLAGS.removed | FLAGS.recalled;
 
+/** What the deciding of a recall found on its way, and carrying it out would have to look for again. */
+export interface Decided {
+  /** Every leg that breaks. */
+  brokenLegs: Uint32Array;
+  /** All that lies below its erased targets; null if that is not known. */
+  belowErased: Uint32Array | null;
+}
+
 export class Graph {
   entryCount = 0;
   memoryCount = 0;
@@ -162,14 +170,14 @@ export class Graph {
   /**
    * Carries a recall out as its record says: nothing is decided here, so old records mean for ever what they meant.
    *
-   * @param breaking every leg that breaks, if that is known; else it is looked for
+   * @param decided what else is known of it; else it is looked for
    */
-  applyRecall(record: number, recall: RecallSpine, breaking?: Uint32Array) {
+  applyRecall(record: number, recall: RecallSpine, decided?: Decided) {
     const { targets, removed, mode, disposal } = recall;
-    if (breaking) this.#breakLegs(breaking);
+    if (decided) this.#breakLegs(decided.brokenLegs);
     const die = (entry: number, state: number) => {
       this.#die(entry, record, state);
-      if (!breaking) this.#breakLegsOf(entry);
+      if (!decided) this.#breakLegsOf(entry);
     };
     for (const target of targets) {
       if (this.isAlive(target)) die(target, FLAGS.recalled);
@@ -187,8 +195,15 @@ export class Graph {
     if (mode === "contact") {
       for (const list of [targets, removed, recall.contactBelow]) this.setFlag(list, FLAGS.contact);
     }
-    for (const target of targets)
-      if (this.is(target, FLAGS.eraseTarget)) this.markBelowErased([target]);
+    const erased = targets.filter((target) => this.is(target, FLAGS.eraseTarget));
+    if (erased.length === 0) return;
+    if (decided?.belowErased) {
+      for (const entry of erased) this.#markBelow(entry);
+      for (let i = 0; i < decided.belowErased.length; i++)
+        this.#markBelow(decided.belowErased[i] as number);
+    } else {
+      this.markBelowErased(erased);
+    }
   }
 
   setFlag(entries: IdList, flag: number) {
@@ -232,16 +247,21 @@ export class Graph {
   markBelowErased(entries: Iterable<number>) {
     const open: number[] = [];
     const mark = (entry: number) => {
-      const flags = this.flags[entry] as number;
-      if (flags & FLAGS.belowErased) return;
-      this.flags[entry] = flags | FLAGS.belowErased;
-      if (flags & DEAD && !(flags & FLAGS.gone)) this.stragglers.add(entry);
-      open.push(entry);
+      if (this.#markBelow(entry)) open.push(entry);
     };
     for (const entry of entries) mark(entry);
     for (let entry = open.pop(); entry !== undefined; entry = open.pop()) {
       this.forEachChildLeg(entry, (leg) => mark(this.legOwner[leg] as number));
     }
+  }
+
+  /** Marks one entry; false if it was marked. */
+  #markBelow(entry: number): boolean {
+    const flags = this.flags[entry] as number;
+    if (flags & FLAGS.belowErased) return false;
+    this.flags[entry] = flags | FLAGS.belowErased;
+    if (flags & DEAD && !(flags & FLAGS.gone)) this.stragglers.add(entry);
+    return true;
   }
 
   /** The first edge of an entry's tail list; 0 if it has none. */

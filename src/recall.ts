@@ -9,16 +9,14 @@
 
 import { NO_IDS, NumberList } from "./arrays.ts";
 import type { IdList, RecallSpine } from "./codec.ts";
-import { DEAD, disposalOf, FLAGS, type Graph } from "./graph.ts";
+import { DEAD, type Decided, disposalOf, FLAGS, type Graph } from "./graph.ts";
 import type { SeenIndex } from "./seen.ts";
 import type { Disposal, Mode } from "./terms.ts";
 
 /** What a recall would do. Entry lists ascend. */
-export interface Decision extends RecallSpine {
+export interface Decision extends RecallSpine, Decided {
   /** Memories that lose a leg and live. */
   readonly survivors: IdList;
-  /** Every leg that breaks. */
-  brokenLegs: Uint32Array;
   /** Every entry whose text goes. */
   erased: IdList;
   /** For removed[i]: the leg that broke last, and by which parent. */
@@ -134,6 +132,8 @@ export function decideRecall(
       return survivors();
     },
     brokenLegs,
+    // Under contact more is below than legs lead to.
+    belowErased: contact.length === 0 ? belowErased.entries.slice(0) : null,
     erased,
     get reasons() {
       return reasons();
