@@ -94,18 +94,59 @@ interface Needle {
 }
 
 function exactNeedle(wanted: Buffer): Needle {
+  const last = wanted.length - 1;
   return {
     bytesMax: wanted.length,
     *matches(bytes, from, to) {
+      const rarest = rarestOf(wanted, bytes, from, to);
+      if (rarest === -1) {
+        for (
+          let at = bytes.indexOf(wanted, from);
+          at !== -1 && at < to;
+          at = bytes.indexOf(wanted, at + 1)
+        ) {
+          yield { start: at, end: at + wanted.length };
+        }
+        return;
+      }
+      const byte = wanted[rarest] as number;
       for (
-        let at = bytes.indexOf(wanted, from);
-        at !== -1 && at < to;
-        at = bytes.indexOf(wanted, at + 1)
+        let at = bytes.indexOf(byte, from + rarest);
+        at !== -1 && at - rarest < to;
+        at = bytes.indexOf(byte, at + 1)
       ) {
-        yield { start: at, end: at + wanted.length };
+        const start = at - rarest;
+        const end = start + wanted.length;
+        // Two bytes first: a call is what costs.
+        if (bytes[start] !== wanted[0] || bytes[end - 1] !== wanted[last]) continue;
+        if (end <= bytes.length && wanted.compare(bytes, start, end) === 0) yield { start, end };
       }
     },
   };
+}
+
+const SAMPLES = 4096;
+/** Of the samples: hunting for one byte is faster than for the whole while it is no more frequent. */
+const RARE_MAX = 8;
+
+/** The place in the needle of the byte that is rarest in what is searched; -1 if none is rare. */
+function rarestOf(wanted: Buffer, bytes: Buffer, from: number, to: number): number {
+  const limit = Math.min(to, bytes.length);
+  const step = Math.max(1, Math.floor((limit - from) / SAMPLES));
+  const counts = new Uint16Array(256);
+  for (let at = from; at < limit; at += step) {
+    const byte = bytes[at] as number;
+    counts[byte] = (counts[byte] as number) + 1;
+  }
+  let rarest = -1;
+  let fewest = RARE_MAX + 1;
+  for (const [i, byte] of wanted.entries()) {
+    const count = counts[byte] as number;
+    if (count >= fewest) continue;
+    fewest = count;
+    rarest = i;
+  }
+  return rarest;
 }
 
 /** Letter by letter, in any of the forms that upper and lower case give it. */
