@@ -80,6 +80,28 @@ export interface CoreOptions {
   fillRandom: FillRandom;
 }
 
+/**
+ * Opens an agent's state and reads it to its tail.
+ *
+ * @throws CheeseError CORRUPT, DISK: another process may change the files over or cut them under the reading, so what fails
+ *   must fail again on the same generation
+ */
+export async function openState(place: AgentPlace): Promise<AgentState> {
+  for (let failed = 0; ; ) {
+    const generation = currentGeneration(place.disk, place.folder);
+    let state: AgentState | null = null;
+    try {
+      state = new AgentState(place);
+      while (!state.step(SLICE_MS)) await tick();
+      return state;
+    } catch (error) {
+      state?.close();
+      if (!mayHaveMoved(error) || generation === failed) throw error;
+      failed = generation;
+    }
+  }
+}
+
 export class AgentCore {
   readonly place: AgentPlace;
   /** What opening found; recovery adds to it. */
@@ -160,15 +182,13 @@ export class AgentCore {
     this.#state?.close();
     this.#state = null;
     this.#requireFolder();
-    const state = new AgentState({ ...this.place, access: this.canWrite ? "write" : "read" });
     try {
-      while (!state.step(SLICE_MS)) await tick();
+      this.#state = await openState({ ...this.place, access: this.canWrite ? "write" : "read" });
     } catch (error) {
-      state.close();
+      this.#requireFolder();
       throw error;
     }
-    this.#state = state;
-    return state;
+    return this.#state;
   }
 
   #requireFolder() {

@@ -18,7 +18,7 @@ import {
   encodeFileHeader,
   NO_ID,
 } from "./codec.ts";
-import { AgentCore } from "./core.ts";
+import { AgentCore, openState } from "./core.ts";
 import {
   type Disk,
   type FileStat,
@@ -38,7 +38,7 @@ import { type AgentPlace, logFolder, RESERVE_BYTES } from "./log.ts";
 import { NODE_HINT, nodeProblem } from "./node.ts";
 import { requireOptions, typeName } from "./options.ts";
 import { createSegment, segmentName } from "./segment.ts";
-import { AgentState } from "./state.ts";
+import type { AgentState } from "./state.ts";
 import type { AgentInfo, AgentListing, AgentStats, FindReport, VerifyReport } from "./terms.ts";
 import { normaliseName } from "./text.ts";
 import { tick } from "./tick.ts";
@@ -613,9 +613,8 @@ export class Store {
     { id }: { id: string },
     use: (state: AgentState) => T | Promise<T>,
   ): Promise<T> {
-    const state = new AgentState(this.#place(id, "read"));
+    const state = await openState(this.#place(id, "read"));
     try {
-      while (!state.step(10)) await tick();
       return await use(state);
     } finally {
       state.close();
