@@ -1,59 +1,16 @@
 // G5, G6, G7: an erase takes a text off the raw bytes before it returns, and all that could confirm a guess at it; a
 // compaction does so for the untrusted; and the chain stands through both.
 
-import { createHash, hash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { cpSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { crc32 } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { type Agent, Store } from "../src/index.ts";
+import { formsIn, formsInItself, formsOf } from "./canary.ts";
 import { allBytes, codeOf, collect, filesIn, tempAgent, tempFolder } from "./helpers.ts";
 
 const upTo = (last: number, first = 1) =>
   Array.from({ length: last - first + 1 }, (_, i) => first + i);
-
-/** In which a text, or what would confirm a guess at it, may stand in a file. */
-function formsOf(text: string): Record<string, Buffer> {
-  const bytes = Buffer.from(text, "utf8");
-  const forms: Record<string, Buffer> = {
-    utf8: bytes,
-    lowercase: Buffer.from(text.toLowerCase(), "utf8"),
-    json: Buffer.from(JSON.stringify(text).slice(1, -1), "utf8"),
-    utf16le: Buffer.from(text, "utf16le"),
-    utf16be: Buffer.from(text, "utf16le").swap16(),
-    hex: Buffer.from(bytes.toString("hex")),
-    HEX: Buffer.from(bytes.toString("hex").toUpperCase()),
-  };
-  for (const word of text.match(/[^\s/:]{5,}/g) ?? []) forms[`word ${word}`] = Buffer.from(word);
-  for (const shift of [0, 1, 2]) {
-    // The letters that are the same whatever stands around.
-    const encoded = Buffer.concat([Buffer.alloc(shift), bytes]).toString("base64");
-    forms[`base64 +${shift}`] = Buffer.from(encoded.slice(shift === 0 ? 0 : 4, -4));
-  }
-  for (const [name, digest] of Object.entries({
-    sha256: hash("sha256", bytes, "buffer"),
-    "sha256 of utf16": hash("sha256", Buffer.from(text, "utf16le"), "buffer"),
-    sha1: hash("sha1", bytes, "buffer"),
-    md5: hash("md5", bytes, "buffer"),
-  })) {
-    forms[name] = digest;
-    forms[`${name} in hex`] = Buffer.from(digest.toString("hex"));
-    forms[`${name} in base64`] = Buffer.from(digest.toString("base64").replace(/=+$/, ""));
-  }
-  const check = Buffer.alloc(4);
-  check.writeUInt32LE(crc32(bytes));
-  forms["crc32, little end first"] = Buffer.from(check);
-  forms["crc32, big end first"] = Buffer.from(check.reverse());
-  forms["crc32 in hex"] = Buffer.from(crc32(bytes).toString(16).padStart(8, "0"));
-  return forms;
-}
-
-/** The names of the forms of a text that stand somewhere in some bytes. */
-function formsIn(bytes: Buffer, text: string): string[] {
-  return Object.entries(formsOf(text))
-    .filter(([, form]) => bytes.includes(form))
-    .map(([name]) => name);
-}
 
 const SECRET = "Quendoline Birchwhistle keeps 40312 in Marzipan Lane";
 const URI = "https://zanzibar.example/Fotheringay?q=40312";
@@ -115,12 +72,8 @@ describe("G5: an erase", () => {
     expect(segments.length).toBeGreaterThan(2);
     // The control: it is there, as itself and in no other form.
     const before = allBytes(store.path);
-    const asItself = (text: string) =>
-      Object.entries(formsOf(text))
-        .filter(([, form]) => Buffer.from(text).includes(form))
-        .map(([name]) => name);
-    expect(formsIn(before, SECRET)).toEqual(asItself(SECRET));
-    expect(formsIn(before, URI)).toEqual(asItself(URI));
+    expect(formsIn(before, SECRET)).toEqual(formsInItself(SECRET));
+    expect(formsIn(before, URI)).toEqual(formsInItself(URI));
     expect(readFileSync(segments.at(-1) ?? "").includes(SECRET)).toBe(false);
     const salt = saltBefore(before, SECRET);
     const commitment = commitmentOf(salt, SECRET, URI);
