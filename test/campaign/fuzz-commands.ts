@@ -13,7 +13,7 @@ import { must, type Target } from "./target.ts";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const BIN = join(ROOT, "bin", "run.js");
 /** Whether there is a program to run: npm run build makes it. */
-export const isBuilt = existsSync(join(ROOT, "dist", "src", "cli", "start.js"));
+export const isBuilt = existsSync(join(ROOT, "dist", "cli", "index.js"));
 
 const STACK = /\n? {4}at .*:\d+:\d+/;
 const KILL_AFTER_MS = 60_000;
