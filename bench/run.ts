@@ -8,7 +8,7 @@
 
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { freemem } from "node:os";
+import { cpus, freemem, loadavg } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -64,6 +64,12 @@ for (const name of only ?? [])
 if (!existsSync(BUILT)) throw new Error("the command line is not built: npm run build");
 
 const begun = performance.now();
+const [loadBefore = 0] = loadavg();
+/** What ran beside the bench makes times worth little; ratios within a table suffer less. */
+const busy =
+  loadBefore > cpus().length / 4
+    ? `The machine was busy before the run began: load average ${loadBefore.toFixed(1)} on ${cpus().length} cores. Times say little then.`
+    : null;
 const minutes = () => (performance.now() - begun) / 60_000;
 const sizes = values.size ? values.size.split(",").map(Number) : values.full ? FULL_SIZES : [SIZE];
 const largest = Math.max(...sizes);
@@ -224,6 +230,7 @@ function printTargets() {
     process.stdout.write(`  ${words.join(" ")} (${target}: ${times}; at ${sizeName(memories)})\n`);
   }
   for (const what of skipped) process.stdout.write(`  skipped: ${what}\n`);
+  if (busy) process.stdout.write(`\n${busy}\n`);
 }
 
 function machineLine(): string {
@@ -238,6 +245,7 @@ function writeDocs() {
   if (from === -1 || to === -1) throw new Error(`${path} lacks the marks ${BEGIN} and ${END}`);
   const command = `npm run bench -- ${process.argv.slice(2).join(" ")}`;
   let text = `${BEGIN}\n\nMade by \`${command}\`: ${sizes.map(sizeName).join(", ")} memories. ${machineLine()}.\n\n`;
+  if (busy) text += `**${busy}**\n\n`;
   for (const what of skipped) text += `Skipped: ${what}.\n\n`;
   text +=
     "### Targets\n\n| | | measured | target | of the limit | at | |\n|---|---|---|---|--:|--:|---|\n";
