@@ -2,7 +2,7 @@ import * as Flags from "@oclif/core/flags";
 import { agentArg, anArg, CheeseCommand } from "../src/cli/command.ts";
 import { readText } from "../src/cli/input.ts";
 import * as story from "../src/cli/story.ts";
-import type { Why } from "../src/index.ts";
+import { CheeseError, type Why } from "../src/index.ts";
 
 export default class Ask extends CheeseCommand {
   static override summary = "Ask a language model, which answers from what is alive, and cites it.";
@@ -34,6 +34,10 @@ export default class Ask extends CheeseCommand {
   async run() {
     const { args, flags } = await this.parse(Ask);
     const question = await readText(args.question);
+    if (question.trim() === "")
+      throw new CheeseError("USAGE", "the question is empty", {
+        hint: 'cheesedb ask AGENT "Where does the user live?".',
+      });
     const agent = await this.openAgent(flags, args.agent);
     const chosen = await this.chooseModel(flags, { builtIn: flags.builtin });
     try {

@@ -4,6 +4,13 @@ import * as Flags from "@oclif/core/flags";
 import { agentArg, CheeseCommand } from "../src/cli/command.ts";
 import { CheeseError } from "../src/index.ts";
 
+/** Of what the file system refuses: the user's own slips. */
+const WRONG_FILES: Record<string, { why: string; hint: string }> = {
+  EEXIST: { why: "it exists already", hint: "Choose another file, or remove this one first." },
+  ENOENT: { why: "its folder does not exist", hint: "Make the folder first, or choose another." },
+  ENOTDIR: { why: "a file stands where its folder should", hint: "Choose another place." },
+};
+
 export default class Export extends CheeseCommand {
   static override summary = "Write the history as JSON Lines, a line a record.";
   static override description =
@@ -56,13 +63,14 @@ export default class Export extends CheeseCommand {
     } catch (cause) {
       const { code } = cause as NodeJS.ErrnoException;
       if (code === undefined || cause instanceof CheeseError) throw cause;
+      const wrong = WRONG_FILES[code];
       throw new CheeseError(
-        code === "EEXIST" ? "USAGE" : "DISK",
-        `cannot write ${file}: ${code === "EEXIST" ? "it exists already" : code}`,
+        wrong ? "USAGE" : "DISK",
+        `cannot write ${file}: ${wrong?.why ?? code}`,
         {
           cause,
           file,
-          ...(code === "EEXIST" && { hint: "Choose another file, or remove this one first." }),
+          ...(wrong && { hint: wrong.hint }),
         },
       );
     }

@@ -34,6 +34,8 @@ export default class Find extends CheeseCommand {
     const isAbsent =
       found.count === 0 && found.unsearched.length === 0 && (found.unerased ?? []).length === 0;
     if (flags.absent && !isAbsent) process.exitCode = 1;
-    return this.show(found, (render, result) => render.found(result, flags.agent));
+    return this.show(found, (render, result) =>
+      render.found(result, { agent: flags.agent, ignoreCase: flags["ignore-case"] }),
+    );
   }
 }

@@ -42,14 +42,14 @@ export default class Learn extends CheeseCommand {
         flags.new ? "name lots or take --new, not both" : "no lot is named",
         { hint: "learn AGENT LOT…, or learn AGENT --new." },
       );
-    if (!flags.yes && !this.isInteractive)
-      throw new CheeseError("USAGE", "learning wants --yes where there is no terminal to ask on", {
-        hint: "Add --yes to write what the model proposes.",
-      });
     const agent = await this.openAgent(flags, args.agent);
     const sources = await readLots(agent, flags.new ? await newLots(agent) : ids);
     if (sources.length === 0)
       throw new CheeseError("NO_ENTRY", "there is no new lot: something was built on every one");
+    if (!flags.yes && !this.isInteractive)
+      throw new CheeseError("USAGE", "learning wants --yes where there is no terminal to ask on", {
+        hint: "Add --yes to write what the model proposes.",
+      });
 
     const chosen = await this.chooseModel(flags, { builtIn: flags.builtin });
     try {

@@ -30,6 +30,8 @@ export default class Lot extends CheeseCommand {
     const text = await readText(args.text);
     const agent = await this.openAgent(flags, args.agent);
     const id = await agent.addLot(args.label, text, { uri: flags.uri });
-    return this.show({ id, label: args.label }, (render, result) => render.lotAdded(result));
+    return this.show({ id, label: args.label }, (render, result) =>
+      render.lotAdded(result, text === ""),
+    );
   }
 }

@@ -21,7 +21,7 @@ const NAMED_MAX = 40;
 export default class Recall extends CheeseCommand {
   static override summary = "Declare sources bad, for ever: what depended on them goes too.";
   static override description =
-    "Fair (the default) spares what another leg still holds; --strict spares nothing that the source ever touched; --contact takes also what was written with it in view. Texts are hidden, and stay in the files until compact; --erase takes them off the disk before the command returns. On a terminal the plan is shown first, and asked about. Entries are named by number, or picked by --label, --uri-prefix, --since and --until.";
+    "Fair (the default) spares what another leg still holds; --strict spares nothing that the source ever touched; --contact takes also what was written with it in view. Texts are hidden, and stay in the files until compact; --erase takes them off the disk before the command returns. Entries are named by number, or picked by --label, --uri-prefix, --since and --until. On a terminal the plan is shown first, and asked about. Without a terminal, as in a script, what is named by number is done at once, and what is picked wants --yes; look first with --dry-run.";
   static override examples = [
     {
       description: "What would go, and what would stay",

@@ -37,7 +37,7 @@ export default class Remember extends CheeseCommand {
     const id = await agent.remember(text, legs);
     const { legs: stored } = await agent.get(id);
     return this.show({ id, legs: stored.map(({ parents }) => parents) }, (render, result) =>
-      render.memoryAdded(result),
+      render.memoryAdded(result, text === ""),
     );
   }
 }

@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   closeSync,
+  existsSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -297,6 +298,12 @@ describe("texts", () => {
       text: "",
       erased: false,
     });
+    // A variable that is not set looks so: it is said, and nothing is asked in its place.
+    const said = await cli(["lot", "alice", "note", ""], { store });
+    expect(said.stdout).toBe("Added lot [2] note (its text is empty)\n");
+    const memory = await cli(["remember", "alice", "", "--from", "2"], { store });
+    expect(memory.stdout).toBe("Added memory [3] ← [2] (its text is empty)\n");
+    await refused(["ask", "alice", " "], USAGE, { store });
     await refusal(["lot", "alice", "", "x"], USAGE, { store });
     await refusal(["find", "-"], USAGE, { store, stdin: "" });
     await result(["lot", "alice", "é".repeat(32), "a label of 64 bytes"], { store });
@@ -591,6 +598,29 @@ describe("folders", () => {
     expect(readdirSync(folder)).toEqual([]);
     await result(["agent", "create", "alice"], { store: folder });
     expect((await result(["agent", "list"], { store: folder })).agents).toHaveLength(1);
+  });
+
+  test("doctor finds nothing wrong where no store was made yet, and what is no store wrong", async () => {
+    const folder = tempFolder();
+    const none = await cli(["doctor"], { store: join(folder, "store") });
+    expect([none.code, none.stderr]).toEqual([0, ""]);
+    expect(none.stdout).toContain(
+      `✓ store        none yet at ${join(folder, "store")}: cheesedb agent create NAME makes it\n`,
+    );
+    expect(existsSync(join(folder, "store"))).toBe(false);
+    writeFileSync(join(folder, "mine.txt"), "mine");
+    const strange = await cli(["doctor", "--json"], { store: folder });
+    expect(strange.code).toBe(1);
+    expect(strange.json.checks).toContainEqual(
+      expect.objectContaining({ name: "store", ok: false }),
+    );
+  });
+
+  test("a time without its zone is told with one", async () => {
+    const { store } = await puneStore();
+    const args = ["recall", "alice", "--since", "2026-01-01"];
+    const { hint } = await refusal(args, USAGE, { store });
+    expect(hint).toBe("For example 2026-01-01T00:00:00Z.");
   });
 
   test("a store that others can write to is warned about on standard error, and works", async () => {

@@ -486,6 +486,18 @@ describe("recall", () => {
     );
   });
 
+  test("find says that it minded case, where that may be why it found nothing", async () => {
+    const { store } = await puneStore();
+    const said = async (...args: string[]) => (await cli(["find", ...args], { store })).stdout;
+    expect(await said("PUNE: RAIN", "--absent")).toContain("; -i ignores case)");
+    for (const args of [["Pune: rain"], ["PUNE: RAIN", "-i"], ["99"]])
+      expect([args, await said(...args)]).toEqual([args, expect.not.stringContaining("-i")]);
+    await cli(["recall", "alice", "3", "--erase"], { store });
+    expect(await said("Pune: rain", "--absent")).toContain(
+      "stands nowhere in the store, and the place of every erased text is all zero.",
+    );
+  });
+
   test("an id may be written as it is shown, and in no other way", async () => {
     const { store } = await puneStore();
     expect(await result(["show", "alice", "[4]"], { store })).toMatchObject({ entry: { id: 4 } });
@@ -1194,6 +1206,12 @@ describe("export and import", () => {
     writeFileSync(out, "mine");
     await refused(["export", "alice", "--out", out], { code: "USAGE", exit: 2 }, { store });
     expect(readFileSync(out, "utf8")).toBe("mine");
+    // A folder that is not there is a slip, and no fault of the disk.
+    for (const beyond of [join(tempFolder(), "none", "x.jsonl"), join(out, "x.jsonl")]) {
+      const args = ["export", "alice", "--out", beyond];
+      const { message } = await refused(args, { code: "USAGE", exit: 2 }, { store });
+      expect(message).toMatch(/folder/);
+    }
     rmSync(out);
     const [text, piped] = await Promise.all([
       cli(["export", "alice", "--out", out], { store }),

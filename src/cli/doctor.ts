@@ -1,7 +1,7 @@
 // The checks of `doctor`, each with its remedy.
 
 import { hash } from "node:crypto";
-import { closeSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { CheeseError, Store } from "../index.ts";
@@ -39,6 +39,9 @@ export async function examine(
   await check("sha-256", lookAtHash);
   let store: Store | null = null;
   await check("store", async () => {
+    // On a machine where nothing was made yet, nothing is wrong.
+    if (!existsSync(path))
+      return { ok: true, detail: `none yet at ${path}: cheesedb agent create NAME makes it` };
     store = await Store.open(path, { readOnly: true });
     return { ok: true, detail: path };
   });

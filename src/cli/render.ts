@@ -48,6 +48,8 @@ export interface Named {
   uri: string | null;
 }
 
+const EMPTY = " (its text is empty)";
+
 /** What is less than a block of the disk is not worth the rewriting. */
 const WORTH_COMPACTING_BYTES = 4096;
 
@@ -111,12 +113,13 @@ export class Renderer {
 
   // ----- adding -----
 
-  lotAdded({ id, label }: { id: EntryId; label: string }): string {
-    return `Added lot ${this.style.id(id)} ${plain(label)}`;
+  /** @param isEmpty said, since a variable that is not set looks so */
+  lotAdded({ id, label }: { id: EntryId; label: string }, isEmpty: boolean): string {
+    return `Added lot ${this.style.id(id)} ${plain(label)}${isEmpty ? EMPTY : ""}`;
   }
 
-  memoryAdded({ id, legs }: { id: EntryId; legs: EntryId[][] }): string {
-    return `Added memory ${this.style.id(id)} ${this.style.legs(legs)}`;
+  memoryAdded({ id, legs }: { id: EntryId; legs: EntryId[][] }, isEmpty: boolean): string {
+    return `Added memory ${this.style.id(id)} ${this.style.legs(legs)}${isEmpty ? EMPTY : ""}`;
   }
 
   corroborated({ id, legs }: { id: EntryId; legs: EntryId[][] }, isNew: boolean): string {
@@ -467,7 +470,7 @@ export class Renderer {
 
   found(
     { text, count, matches, filesScanned, bytesScanned, unsearched, unerased }: FindReport,
-    agent?: string,
+    { agent, ignoreCase = false }: { agent?: string | undefined; ignoreCase?: boolean } = {},
   ): string {
     const lines = matches.map(
       ({ file, offset, excerpt }) =>
@@ -475,12 +478,17 @@ export class Renderer {
     );
     if (count > matches.length)
       lines.push(this.style.dim(`… and ${count - matches.length} places more`));
+    const minded =
+      count === 0 && !ignoreCase && text.toLowerCase() !== text.toUpperCase()
+        ? "; -i ignores case"
+        : "";
     const searched = this.style.dim(
-      `(${plural(filesScanned, "file")}, ${bytesInWords(bytesScanned)} searched)`,
+      `(${plural(filesScanned, "file")}, ${bytesInWords(bytesScanned)} searched${minded})`,
     );
+    const zero = unerased?.length === 0 ? ", and the place of every erased text is all zero" : "";
     lines.push(
       count === 0
-        ? `"${cut(plain(text), 60)}" stands nowhere in ${agent === undefined ? "the store" : `the files of "${plain(agent)}"`}. ${searched}`
+        ? `"${cut(plain(text), 60)}" stands nowhere in ${agent === undefined ? "the store" : `the files of "${plain(agent)}"`}${zero}. ${searched}`
         : `${plural(count, "place")}. ${searched}`,
     );
     for (const name of unsearched) lines.push(this.style.chalk.red(`Not searched: ${plain(name)}`));

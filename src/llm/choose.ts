@@ -84,7 +84,7 @@ async function firstModel(server: string, apiKey: string | null): Promise<string
     throw new CheeseError("LLM", `${failed}: it does not accept the api_key`);
   const why = models ? "it offers no model" : "it cannot be reached, or does not list its models";
   throw new CheeseError("LLM", `${failed}: ${why}`, {
-    hint: 'Name the model in llm.conf: "model = …".',
+    hint: 'Name the model in llm.conf ("model = …"), or do without one: --builtin.',
   });
 }
 
