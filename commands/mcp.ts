@@ -55,6 +55,7 @@ export default class Mcp extends CheeseCommand {
     if (app === undefined) return this.#serve(args.agent, flags);
 
     const store = await this.openStore(flags, { readOnly: true });
+    store.requireAgent(args.agent);
     if (!flags.token && store.keptToken(args.agent) === null) {
       this.note(
         `Note: no token of "${args.agent}" is kept in the store: give the app the environment CHEESEDB_TOKEN.`,

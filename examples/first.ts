@@ -10,7 +10,9 @@ const folder = mkdtempSync(join(tmpdir(), "cheesedb-"));
 
 // #region first
 const store = await Store.open(join(folder, "memory"));
-const { token } = await store.createAgent("alice"); // shown once
+// A token is shown once. Kept in the store, it is found again when the program is started anew.
+const token =
+  store.keptToken("alice") ?? (await store.createAgent("alice", { keepToken: true })).token;
 const alice = await store.openAgent(token); // the only way to Alice's data
 
 const said = await alice.addLot("user_message", "I live in Pune");
@@ -20,10 +22,13 @@ const rainy = await alice.remember("Pune is rainy", [[tool]]);
 const umbrella = await alice.remember("carry an umbrella", [[lives, rainy]]); // needs both
 
 const { removed } = await alice.recall([tool]); // the tool was wrong
+await alice.close();
 // #endregion
 
 assert.deepEqual(removed, [rainy, umbrella]);
-assert.deepEqual(await alice.alive([lives, rainy, umbrella]), [lives]);
-await alice.close();
+// What the next run of the program finds.
+const again = await store.openAgent(store.keptToken("alice") ?? "");
+assert.deepEqual(await again.alive([lives, rainy, umbrella]), [lives]);
+await again.close();
 rmSync(folder, { recursive: true });
 console.log(`removed ${removed.join(", ")}; memory ${lives} lives`);

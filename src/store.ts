@@ -344,9 +344,22 @@ export class Store {
     return { name: normal, id, created };
   }
 
-  /** The token that was kept for an agent; null if none was. @throws CheeseError NO_AGENT; BAD_TOKEN when it is no token of this agent's */
+  /**
+   * The token that was kept for an agent; null if none was, and if there is no such agent.
+   *
+   * @throws CheeseError NO_AGENT when the name might be a damaged agent's; BAD_TOKEN when it is no token of this agent's
+   */
   keptToken(name: string): string | null {
-    const { id, name: normal } = this.#findAgent(name);
+    let file: AgentFile;
+    try {
+      file = this.#findAgent(name);
+    } catch (error) {
+      // Who makes the agent where there is none must not make another in the place of a damaged one.
+      if (!hasCode(error, "NO_AGENT") || this.#agentFiles().some((each) => "error" in each))
+        throw error;
+      return null;
+    }
+    const { id, name: normal } = file;
     const bytes = readWhole(this.#disk, join(this.path, NAMES.tokens, id), AGENT_FILE_BYTES_MAX);
     if (!bytes) return null;
     const token = bytes.toString("utf8").trim();

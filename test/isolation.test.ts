@@ -528,7 +528,6 @@ test("a name that is not zoë's reaches nothing of hers; its twin in the other n
   for (const name of strange) {
     for (const call of [
       async () => store.requireAgent(name),
-      async () => store.keptToken(name),
       () => store.verifyAgent(name),
       () => store.find("Zirconium", { agent: name }),
       () => store.deleteAgent(name),
@@ -537,6 +536,7 @@ test("a name that is not zoë's reaches nothing of hers; its twin in the other n
       expect(said).toMatchObject({ refused: "NO_AGENT" });
       expectNoWordOfZoe(said);
     }
+    expect(store.keptToken(name)).toBeNull();
   }
   expect(imprint(two)).toEqual(before);
   // The control.

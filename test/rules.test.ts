@@ -527,8 +527,21 @@ describe("agents and stores", () => {
       expect(await codeOf(() => store.deleteAgent(name))).toBe("NO_AGENT");
       expect(await codeOf(() => store.verifyAgent(name))).toBe("NO_AGENT");
       expect(await codeOf(() => store.find("x", { agent: name }))).toBe("NO_AGENT");
-      expect(await codeOf(async () => store.keptToken(name))).toBe("NO_AGENT");
+      expect(store.keptToken(name)).toBeNull();
     }
+  });
+
+  test("a kept token is found again, and an agent that may be a damaged one is not taken for missing", async () => {
+    const store = await tempStore();
+    const { agent, token } = await store.createAgent("alice", { keepToken: true });
+    await store.createAgent("bob");
+    expect(store.keptToken("alice")).toBe(token);
+    expect(store.keptToken("bob")).toBeNull();
+    expect(store.keptToken("carol")).toBeNull();
+    writeFileSync(join(store.path, "agents", agent.id, "agent"), "damaged");
+    for (const name of ["alice", "carol"])
+      expect(await codeOf(async () => store.keptToken(name))).toBe("NO_AGENT");
+    expect(store.keptToken("bob")).toBeNull();
   });
 
   test("BAD_TOKEN for every wrong token, in the same words", async () => {

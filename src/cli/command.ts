@@ -112,6 +112,7 @@ export abstract class CheeseCommand extends Command {
     const kept = flags.token ? null : store.keptToken(name);
     const token = flags.token || kept;
     if (!token) {
+      store.requireAgent(name);
       throw new CheeseError("BAD_TOKEN", `no token is kept for agent "${name}"`, {
         hint: "Give the token that was shown when it was created: --token, or the environment's CHEESEDB_TOKEN.",
       });
