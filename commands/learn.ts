@@ -9,7 +9,7 @@ export default class Learn extends CheeseCommand {
   static override summary =
     "Let a language model read lots, and write memories with the legs that it declares.";
   static override description =
-    "The model reads the lots and the living memories that fit them. What it proposes is shown before it is written; elsewhere than on a terminal it wants --yes. The engine has the last word on every leg. What stood in the prompt is recorded as seen.";
+    "The model reads the lots and the living memories that fit them. What it proposes is shown before it is written; elsewhere than on a terminal it wants --yes, and --dry-run shows it alone. The engine has the last word on every leg. What stood in the prompt is recorded as seen.";
   static override examples = [
     { description: "From lots 1 and 3", command: "<%= config.bin %> learn alice 1 3" },
     {
@@ -29,6 +29,10 @@ export default class Learn extends CheeseCommand {
   static override flags = {
     new: Flags.boolean({ description: "all living lots that nothing was built on yet" }),
     builtin: Flags.boolean({ description: "use the built-in reader, whatever is configured" }),
+    "dry-run": Flags.boolean({
+      char: "n",
+      description: "show what the model would remember, and write nothing",
+    }),
     yes: Flags.boolean({ char: "y", description: "write without asking" }),
   };
 
@@ -42,13 +46,14 @@ export default class Learn extends CheeseCommand {
         flags.new ? "name lots or take --new, not both" : "no lot is named",
         { hint: "learn AGENT LOT…, or learn AGENT --new." },
       );
-    const agent = await this.openAgent(flags, args.agent);
+    const isDryRun = flags["dry-run"];
+    const agent = await this.openAgent(flags, args.agent, isDryRun ? { readOnly: true } : {});
     const sources = await readLots(agent, flags.new ? await newLots(agent) : ids);
     if (sources.length === 0)
       throw new CheeseError("NO_ENTRY", "there is no new lot: something was built on every one");
-    if (!flags.yes && !this.isInteractive)
+    if (!flags.yes && !isDryRun && !this.isInteractive)
       throw new CheeseError("USAGE", "learning wants --yes where there is no terminal to ask on", {
-        hint: "Add --yes to write what the model proposes.",
+        hint: "Add --yes to write what the model proposes, or --dry-run to see it.",
       });
 
     const chosen = await this.chooseModel(flags, { builtIn: flags.builtin });
@@ -68,11 +73,16 @@ export default class Learn extends CheeseCommand {
       );
       await this.spin(null);
       const { model } = chosen;
+      const seen = [...sources, ...memories].map(({ id }) => id);
+      if (isDryRun) {
+        const { memories, refused } = proposal;
+        const planned = { dryRun: true, memories, refused, seen, model: model.info };
+        return this.show(planned, (render) => story.wouldLearn(render, planned));
+      }
       if (!flags.yes && proposal.memories.length > 0) {
         process.stderr.write(`${story.proposal(this.renderError, proposal)}\n\n`);
         await this.confirm("Write these memories?");
       }
-      const seen = [...sources, ...memories].map(({ id }) => id);
       const written = await agent.rememberAll(
         proposal.memories.map((memory) => ({ ...memory, seen })),
       );

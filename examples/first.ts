@@ -10,9 +10,8 @@ const folder = mkdtempSync(join(tmpdir(), "cheesedb-"));
 
 // #region first
 const store = await Store.open(join(folder, "memory"));
-// A token is shown once. Kept in the store, it is found again when the program is started anew.
-const token =
-  store.keptToken("alice") ?? (await store.createAgent("alice", { keepToken: true })).token;
+const kept = store.keptToken("alice"); // by an earlier run of this program: a token is given once
+const token = kept ?? (await store.createAgent("alice", { keepToken: true })).token;
 const alice = await store.openAgent(token); // the only way to Alice's data
 
 const said = await alice.addLot("user_message", "I live in Pune");

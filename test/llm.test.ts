@@ -882,6 +882,36 @@ describe("learn", () => {
     expect(chats).toHaveLength(1);
   });
 
+  test("--dry-run shows what would be learned, asks nothing, and writes nothing in either form", async () => {
+    const { store } = await withModel(says(UMBRELLA), lotsStore);
+    const before = bytesOf(store);
+    const planned = await result(["learn", "alice", "1", "2", "3", "--dry-run"], { store });
+    expect(planned).toEqual({
+      dryRun: true,
+      memories: [
+        { text: "user lives in Pune", legs: [[1], [2]] },
+        { text: "Pune is rainy", legs: [[3]] },
+        { text: "carry an umbrella", legs: [[{ item: 0 }, { item: 1 }]] },
+      ],
+      refused: [],
+      seen: [1, 2, 3],
+      model: { name: "fake-1", server: expect.any(String), builtIn: false },
+    });
+    const { code, stdout, stderr } = await cli(["learn", "alice", "--new", "-n"], { store });
+    expect([code, stderr]).toEqual([0, ""]);
+    expect(stdout).toBe(
+      [
+        "The model would remember 3 memories. Nothing has been changed.",
+        "  (1)  user lives in Pune  ← [1] or [2]",
+        "  (2)  Pune is rainy       ← [3]",
+        "  (3)  carry an umbrella   ← (1) and (2)",
+        "model: fake-1",
+        "",
+      ].join("\n"),
+    );
+    expect(bytesOf(store)).toEqual(before);
+  });
+
   test("for people: what was learned, from where, and by which model", async () => {
     const { store } = await withModel(says(UMBRELLA), lotsStore);
     const { code, stdout, stderr } = await cli(["learn", "alice", "--new", "--yes"], { store });

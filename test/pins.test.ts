@@ -29,7 +29,7 @@ const COMMANDS: Record<string, string> = {
   find: "TEXT --absent --agent= -i,--ignore-case",
   history: "AGENT",
   import: "AGENT FILE",
-  learn: "AGENT [LOT…] --builtin --new -y,--yes",
+  learn: "AGENT [LOT…] --builtin -n,--dry-run --new -y,--yes",
   list: "AGENT -a,--all --lots --memories",
   lot: "AGENT LABEL TEXT --uri=",
   mcp: "AGENT --install= --no-erase --print-config= --read-only -y,--yes",

@@ -58,6 +58,20 @@ export function proposal({ style }: Renderer, { memories, refused }: Proposal): 
   return [style.table(rows, "  "), ...refusals(style, refused)].join("\n");
 }
 
+/** As proposal, for who asked to see it alone. */
+export function wouldLearn(
+  renderer: Renderer,
+  { model, ...proposed }: Proposal & { model: ModelInfo },
+): string {
+  const { style } = renderer;
+  const head =
+    proposed.memories.length === 0
+      ? "The model found nothing to remember. Nothing has been changed."
+      : `The model would remember ${plural(proposed.memories.length, "memory")}. Nothing has been changed.`;
+  const lines = [head, proposal(renderer, proposed), modelLine(style, model)];
+  return lines.filter((line) => line !== "").join("\n");
+}
+
 export function learned({ style }: Renderer, { memories, refused, model }: LearnResult): string {
   const rows = memories.map(({ id, text, legs }) => [
     style.id(id),
