@@ -466,9 +466,11 @@ export class AgentCore {
     removeLeftovers(disk, folder, state.log.generation);
     const before = state.log.end.record;
     if (!state.log.isCurrent()) state = await this.#catchUp();
+    // A torn batch may stand behind zeros: a loss of power need not have kept its header.
+    const isClean = state.log.tail.tornBytes === 0 && !state.log.tail.rollUnfinished;
     const isOwnEnd =
       state.log.end.record === before && state.flushedRecord >= before && state.log.isCurrent();
-    if (isOwnEnd && this.#done === state.places.lastErase) return;
+    if (isClean && isOwnEnd && this.#done === state.places.lastErase) return;
 
     state.readHeadMark();
     this.#done = state.headMark.done;

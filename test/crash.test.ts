@@ -22,7 +22,10 @@ import {
 const WORKLOADS = Number(process.env.CRASH_WORKLOADS ?? 24);
 
 /** Each of these found something once. */
-const FOUND_ONCE: string[][] = [];
+const FOUND_ONCE = [
+  // A batch whose header was lost, and the rest of it not: it stood behind zeros, and was not cut.
+  ["lot"],
+];
 
 describe("the crash campaign", () => {
   test(`G1, G2, G5, G6: ${WORKLOADS} short workloads, the power lost at every point, leave what was acknowledged`, async () => {
