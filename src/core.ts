@@ -466,6 +466,7 @@ export class AgentCore {
     removeLeftovers(disk, folder, state.log.generation);
     const before = state.log.end.record;
     if (!state.log.isCurrent()) state = await this.#catchUp();
+    if (state.log.sealIsDoubtful) state.log.rewriteSeal();
     // A torn batch may stand behind zeros: a loss of power need not have kept its header.
     const isClean = state.log.tail.tornBytes === 0 && !state.log.tail.rollUnfinished;
     const isOwnEnd =

@@ -112,6 +112,8 @@ export class Log {
   readonly #segments: (Segment | undefined)[] = [];
   #segmentCount: number;
   #window: FileWindow | null = null;
+  /** The last seal that was read, and not written by this log. */
+  #sealRead: { segment: number; offset: number } | null = null;
   /** Zeros to write beyond what is needed, the next time that the last segment grows. */
   #growth = 0;
 
@@ -263,6 +265,7 @@ export class Log {
           offset: 52,
         });
       }
+      this.#sealRead = { segment, offset };
       this.end = { ...this.end, segment: segment + 1, offset: SEGMENT_START };
       this.#window = null;
     }
@@ -389,6 +392,23 @@ export class Log {
       file.write(bytes, from);
     }
     file.flush();
+  }
+
+  /** Whether the log ends behind a seal that somebody else wrote, and may have died before its flush. */
+  get sealIsDoubtful(): boolean {
+    return this.#sealRead?.segment === this.end.segment - 1 && this.end.offset === SEGMENT_START;
+  }
+
+  /** The same for that seal: nothing may be written behind it before it is on the disk. */
+  rewriteSeal() {
+    if (!this.#sealRead) return;
+    const { segment, offset } = this.#sealRead;
+    const { file } = this.segment(segment);
+    const bytes = Buffer.allocUnsafe(SEAL_BYTES);
+    file.read(bytes, offset);
+    file.write(bytes, offset);
+    file.flush();
+    this.#sealRead = null;
   }
 
   /**
