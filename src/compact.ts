@@ -92,11 +92,13 @@ function hasSpaceToGive({ graph, places }: AgentState): boolean {
 /** Removes what a compaction or a snapshot left behind that a crash cut short. Under the agent's lock. */
 export function removeLeftovers(disk: Disk, agentFolder: string, generation: number) {
   const folder = logFolder(agentFolder);
-  for (const name of disk.list(folder)) {
-    // What is none of ours is left alone.
-    if (LEFTOVER.test(name) && name !== String(generation))
-      removeFolderWhole(disk, join(folder, name));
-  }
+  // What is none of ours is left alone.
+  const left = disk
+    .list(folder)
+    .filter((name) => LEFTOVER.test(name) && name !== String(generation));
+  // Whoever renamed the current generation into place may have died before its name was on the disk.
+  if (left.length > 0) disk.flushFolder(folder);
+  for (const name of left) removeFolderWhole(disk, join(folder, name));
   const temporary = join(agentFolder, `${SNAPSHOT_NAME}.tmp`);
   if (disk.stat(temporary)) disk.removeFile(temporary);
 }

@@ -27,6 +27,8 @@ const FOUND_ONCE = [
   ["lot"],
   // The process died after the seal, before its flush; the next one went on behind it.
   ["lot", "idle", "lot"],
+  // It died after the rename of a new generation; the next one removed the old one first.
+  ["erase", "compact"],
 ];
 
 describe("the crash campaign", () => {
