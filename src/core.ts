@@ -4,7 +4,7 @@
 // A write is decided and applied to the arrays when its batch is formed, and acknowledged once the batch is flushed. Between
 // the two nothing that saw it is answered. A failed write or flush throws the arrays away and shuts the handles (G9).
 
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { applyRecord } from "./apply.ts";
 import { BatchBuilder, type FillRandom } from "./batch.ts";
 import { LIMITS } from "./codec.ts";
@@ -462,6 +462,8 @@ export class AgentCore {
     let state = this.#state;
     if (!state || currentGeneration(disk, folder) !== state.log.generation)
       state = await this.#openState();
+    // Nothing was acknowledged yet: its creator may have died before its name was on the disk.
+    if (state.log.end.record === 0) disk.flushFolder(dirname(folder));
     // Always: another process's compaction that died leaves copies of living texts, and no mark in the log.
     removeLeftovers(disk, folder, state.log.generation);
     const before = state.log.end.record;

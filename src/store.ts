@@ -273,7 +273,10 @@ export class Store {
       { number: 1, before },
       RESERVE_BYTES,
     ).close();
-    for (const path of [generation, logFolder(folder), folder]) disk.flushFolder(path);
+    // The names above it too: what is created next must not outlive the folder by which it is found and swept up. The
+    // store's own may not be on the disk yet, where another process made it and died.
+    const above = [join(this.path, NAMES.agents), this.path];
+    for (const path of [generation, logFolder(folder), folder, ...above]) disk.flushFolder(path);
   }
 
   #writeNew(path: string, bytes: Buffer) {
@@ -477,9 +480,12 @@ export class Store {
           : name.slice(0, -UNFINISHED.length);
         if (!AGENT_ID.test(id)) continue;
         if (name.endsWith(UNFINISHED)) {
-          for (const kept of [id, `${id}.tmp`].map((file) => join(this.path, NAMES.tokens, file))) {
+          const tokens = join(this.path, NAMES.tokens);
+          for (const kept of [id, `${id}.tmp`].map((file) => join(tokens, file))) {
             if (this.#disk.stat(kept)) this.#disk.removeFile(kept);
           }
+          // Before the folder by which they are found.
+          if (this.#disk.stat(tokens)) this.#disk.flushFolder(tokens);
           removeFolderWhole(this.#disk, join(folder, name));
           continue;
         }
@@ -820,6 +826,7 @@ async function createStore(
   if (disk.stat(folder)) {
     const ours: string[] = [...Object.values(NAMES), `${NAMES.store}.tmp`];
     if (disk.list(folder).some((name) => !ours.includes(name))) return null;
+    flushNameOf(disk, folder);
   } else {
     makeFolders(disk, folder);
   }
@@ -827,6 +834,8 @@ async function createStore(
     const path = join(folder, name);
     if (!disk.stat(path)) makeFolder(disk, path);
   }
+  // Whoever made them may have died before they were.
+  disk.flushFolder(folder);
   const lock = makeLock(disk, join(folder, NAMES.locks, "store.lock"));
   try {
     await lock.take(waitMs);
@@ -855,6 +864,15 @@ function makeFolder(disk: Disk, path: string) {
     if (disk.stat(path)?.type !== "folder") throw error;
   }
   disk.flushFolder(dirname(path));
+}
+
+/** Puts a folder's name on the disk, which a process that died may have made; where we may not, it is none of ours. */
+function flushNameOf(disk: Disk, path: string) {
+  try {
+    disk.flushFolder(dirname(path));
+  } catch (error) {
+    if (!hasCode(error, "DISK")) throw error;
+  }
 }
 
 function makeFolders(disk: Disk, path: string) {

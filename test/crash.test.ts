@@ -29,6 +29,8 @@ const FOUND_ONCE = [
   ["lot", "idle", "lot"],
   // It died after the rename of a new generation; the next one removed the old one first.
   ["erase", "compact"],
+  // It died in the creation of a store or an agent, and the names were not on the disk; or the power went, and the token stayed.
+  ["create"],
 ];
 
 describe("the crash campaign", () => {
