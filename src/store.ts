@@ -420,7 +420,6 @@ export class Store {
         const bytes = folderBytes(this.#disk, this.#agentPath(id));
         const doomed = join(this.path, NAMES.agents, DELETED + id);
         this.#disk.rename(this.#agentPath(id), doomed);
-        this.#disk.flushFolder(join(this.path, NAMES.agents));
         this.#finishDeletion(id);
         return { deleted: normal, bytes };
       } finally {
@@ -439,16 +438,20 @@ export class Store {
   #finishDeletion(id: string) {
     const disk = this.#disk;
     const doomed = join(this.path, NAMES.agents, DELETED + id);
-    const kept = join(this.path, NAMES.tokens, id);
+    const tokens = join(this.path, NAMES.tokens);
+    const kept = join(tokens, id);
     const isShared = this.#othersHave((path) => path === kept || path.startsWith(doomed + sep));
+    // Before the first byte goes, whoever renamed it: else the agent might come back, damaged.
+    disk.flushFolder(join(this.path, NAMES.agents));
     for (const { path, stat } of filesBelow(disk, doomed))
       if (!isShared(stat)) zeroFile(disk, path, stat.size);
     const stat = disk.stat(kept);
     if (stat) {
       if (stat.type === "file" && !isShared(stat)) zeroFile(disk, kept, stat.size);
       disk.removeFile(kept);
-      disk.flushFolder(join(this.path, NAMES.tokens));
     }
+    // Also where somebody who died had removed it: the token goes before the folder by which it is found.
+    if (disk.stat(tokens)) disk.flushFolder(tokens);
     removeFolderWhole(disk, doomed);
     disk.flushFolder(join(this.path, NAMES.agents));
   }
