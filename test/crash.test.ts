@@ -23,6 +23,8 @@ const WORKLOADS = Number(process.env.CRASH_WORKLOADS ?? 24);
 
 /** Each of these found something once. */
 const FOUND_ONCE = [
+  // The creation of a store and its first agent, by a process that died.
+  [],
   // A batch whose header was lost, and the rest of it not: it stood behind zeros, and was not cut.
   ["lot"],
   // The process died after the seal, before its flush; the next one went on behind it.

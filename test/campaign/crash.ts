@@ -142,8 +142,8 @@ class Checker {
     }
   }
 
-  /** Goes through the journal of the run from one of its operations on. */
-  async checkFrom(firstStep: number, statesMax: number) {
+  /** Goes through the journal of the run from one of its operations on, up to another. */
+  async check(firstStep: number, endStep: number, statesMax: number) {
     const { steps, disk, start } = this.#run;
     const power = new PowerLoss(start);
     // Begins with a state that was checked as the end of a shorter workload.
@@ -153,7 +153,7 @@ class Checker {
       for (let at = step.begin + 1; at <= step.end; at++) {
         const operation = disk.journal[at - 1] as Operation;
         power.pass(operation);
-        if (i < firstStep || this.isOver) continue;
+        if (i < firstStep || i >= endStep || this.isOver) continue;
         if (isFlush(operation) && wasAll && at < step.end) continue;
         const allowed = at === step.end ? [step.after] : [before, step.after];
         const where = `${step.name}, journal ${at}`;
@@ -469,6 +469,7 @@ function strangeName(image: Image, { isSwept }: { isSwept: boolean }): string | 
 
 /** Every short workload once, in an order of its own; then longer ones without end. Of two seeds 2n and 2n + 1, each goes through one half of the short ones. */
 function* everyWorkload(seed: number): Generator<string[]> {
+  // The creation of a store and of its first agent.
   yield [];
   const all = shuffled(shortWorkloads(), chance(Math.floor(seed / 2)));
   const half = Math.ceil(all.length / 2);
@@ -547,7 +548,7 @@ async function checkWorkload(
   const { timers } = prelude;
   if (workload.length === 0) {
     const checker = new Checker(prelude, workload, tally, budget.keep, new Map(), failuresMax);
-    await checker.checkFrom(0, STATES_MAX);
+    await checker.check(0, PRELUDE.indexOf("lot"), STATES_MAX);
     return;
   }
   const run = new Run(prelude.disk.image(), timers, budget.seed + done, prelude);
@@ -555,8 +556,9 @@ async function checkWorkload(
   canariesOf.clear();
   const checker = new Checker(run, workload, tally, budget.keep, prelude.views, failuresMax);
   const isLonger = workload.length > 3;
-  await checker.checkFrom(
+  await checker.check(
     isLonger ? 3 : workload.length - 1,
+    workload.length,
     isLonger ? STATES_MAX_LONGER : STATES_MAX,
   );
 }
