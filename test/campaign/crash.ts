@@ -38,7 +38,6 @@ import {
   STORE,
   type Step,
   StoppedTimers,
-  same,
   shortWorkloads,
   signature,
   toModel,
@@ -213,7 +212,7 @@ class Checker {
     writeFileSync(join(folder, "what.txt"), `${name}\n${where}\n${what}\n`);
     failures.push({
       what: `${name}: ${where}: ${what}`,
-      repeat: `CRASH_WORKLOAD=${this.#workload.join()} (the state is in ${folder})`,
+      repeat: `SEED=${this.#run.seed} CRASH_WORKLOAD=${this.#workload.join()} (the state is in ${folder})`,
     });
   }
 
@@ -238,7 +237,6 @@ class Checker {
         continue;
       }
       const token = this.#tokens.get(name);
-      if (!readOnly && name !== WRITTEN_TO) same(store.keptToken(name), token, "the token kept");
       if (!token) throw new Error(`there is an agent ${name} that nobody created`);
       const agent = await store.openAgent(token);
       handles.set(name, agent);
@@ -307,7 +305,7 @@ class Checker {
     const [{ views }] = await this.#serve(disk);
     const problem =
       (imageKey(disk.image()) === key ? null : "opening it again changed a byte") ??
-      (await damageOf(disk)) ??
+      (await this.#damageOf(disk)) ??
       strangeName(image, { isSwept: false }) ??
       (this.#random() * WRITE_ONE_IN < 1 ? await this.#problemOfWriting(image) : null);
     const settled = { problem, signature: signature(views), image };
@@ -348,7 +346,24 @@ class Checker {
       return "what was written after the recovery is not there after a further opening";
     const standing = findCanary(after, gone);
     if (standing) return `what was erased after the recovery stands there: ${standing}`;
-    return (await damageOf(disk)) ?? strangeName(after, { isSwept: true });
+    return (await this.#damageOf(disk)) ?? strangeName(after, { isSwept: true });
+  }
+
+  /** What verify finds in a store; and every token that was kept must be there. */
+  async #damageOf(disk: SimDisk): Promise<string | null> {
+    const store = await Store.open(STORE, { ...options(disk, 0), readOnly: true });
+    const { agents } = await store.verify();
+    for (const agent of agents) {
+      if ("error" in agent) return `verify: ${agent.error.code}: ${agent.error.message}`;
+      const { tornBytes, erasesPending, headMark, snapshot } = agent;
+      if (tornBytes > 0 || erasesPending > 0 || headMark !== "ok" || snapshot === "damaged")
+        return `verify: ${JSON.stringify({ tornBytes, erasesPending, headMark, snapshot })}`;
+    }
+    for (const name of store.agentNames()) {
+      if (name !== WRITTEN_TO && store.keptToken(name) !== this.#tokens.get(name))
+        return `the token that was kept for ${name} is not there`;
+    }
+    return null;
   }
 
   /** The power goes again while a state is being recovered and then written to; and again in the recovery of that. */
@@ -429,19 +444,6 @@ function inWords(error: unknown): string {
   return (error as Error).stack ?? String(error);
 }
 
-/** What verify finds in a store. */
-async function damageOf(disk: SimDisk): Promise<string | null> {
-  const store = await Store.open(STORE, { ...options(disk, 0), readOnly: true });
-  const { agents } = await store.verify();
-  for (const agent of agents) {
-    if ("error" in agent) return `verify: ${agent.error.code}: ${agent.error.message}`;
-    const { tornBytes, erasesPending, headMark, snapshot } = agent;
-    if (tornBytes > 0 || erasesPending > 0 || headMark !== "ok" || snapshot === "damaged")
-      return `verify: ${JSON.stringify({ tornBytes, erasesPending, headMark, snapshot })}`;
-  }
-  return null;
-}
-
 /** A file or folder that has no place in a store where nothing is under way; what only the next writer sweeps up is let pass, unless it has. */
 function strangeName(image: Image, { isSwept }: { isSwept: boolean }): string | null {
   const generations = new Map<string, string[]>();
@@ -511,7 +513,7 @@ export async function crash(
     let done = 0;
     for (const workload of workloads) {
       if (!budget.more(done) || tally.failures.length >= failuresMax) break;
-      await checkWorkload(workload, prelude, tally, budget, done, failuresMax);
+      await checkWorkload(workload, prelude, tally, budget, failuresMax);
       tally.counts.workloads = ++done;
     }
   } finally {
@@ -528,7 +530,7 @@ async function ran(run: Run, operations: string[], tally: Tally): Promise<boolea
     for (const name of operations) await run.step(name);
     return true;
   } catch (error) {
-    const repeat = `CRASH_WORKLOAD=${operations.join()}`;
+    const repeat = `SEED=${run.seed} CRASH_WORKLOAD=${operations.join()}`;
     tally.failures.push({ what: `${operations}: with no crash: ${inWords(error)}`, repeat });
     return false;
   } finally {
@@ -542,7 +544,6 @@ async function checkWorkload(
   prelude: Run,
   tally: Tally,
   budget: Budget,
-  done: number,
   failuresMax: number,
 ) {
   const { timers } = prelude;
@@ -551,7 +552,7 @@ async function checkWorkload(
     await checker.check(0, PRELUDE.indexOf("lot"), STATES_MAX);
     return;
   }
-  const run = new Run(prelude.disk.image(), timers, budget.seed + done, prelude);
+  const run = new Run(prelude.disk.image(), timers, budget.seed, prelude, workload);
   if (!(await ran(run, workload, tally))) return;
   canariesOf.clear();
   const checker = new Checker(run, workload, tally, budget.keep, prelude.views, failuresMax);
@@ -563,10 +564,11 @@ async function checkWorkload(
   );
 }
 
-export const campaign: Campaign = (budget) => {
+/** The one workload that CRASH_WORKLOAD names, to be looked at again; null if none is named. */
+export function onlyWorkload(): string[][] | null {
   const only = process.env.CRASH_WORKLOAD;
-  return crash(
-    budget,
-    only === undefined ? everyWorkload(budget.seed) : [only.split(",").filter(Boolean)],
-  );
-};
+  return only === undefined ? null : [only.split(",").filter(Boolean)];
+}
+
+export const campaign: Campaign = (budget) =>
+  crash(budget, onlyWorkload() ?? everyWorkload(budget.seed));

@@ -1,5 +1,6 @@
 // What the crash campaign does to a store before the power goes: operations, workloads of them, and what a caller is told after each.
 
+import { crc32 } from "node:zlib";
 import { type Agent, Store, type StoreOptions } from "../../src/index.ts";
 import { chance } from "../chance.ts";
 import { Oracle } from "../oracle.ts";
@@ -136,17 +137,26 @@ export class Run {
   readonly before: Model;
   views: Views = new Map();
   readonly timers: StoppedTimers;
+  readonly seed: number;
   readonly random: () => number;
   readonly #options: StoreOptions;
   #store: Store | null = null;
   #canaries = 0;
   #created = 0;
 
-  constructor(start: Image, timers: StoppedTimers, seed: number, from?: Run) {
+  constructor(
+    start: Image,
+    timers: StoppedTimers,
+    seed: number,
+    from?: Run,
+    operations: string[] = [],
+  ) {
     this.start = start;
     this.disk = SimDisk.fromImage(start);
     this.timers = timers;
-    this.random = chance(seed);
+    this.seed = seed;
+    // Whatever workloads stand before it: so that it can be repeated alone.
+    this.random = chance(crc32(operations.join(), seed));
     this.#options = options(this.disk, from ? 2 : 1);
     this.before = from?.steps.at(-1)?.after ?? { ...toModel(new Map()), gone: new Set() };
     if (!from) return;
@@ -304,7 +314,7 @@ async function viewReadOnly(disk: SimDisk, token: string): Promise<string> {
   }
 }
 
-export function same(found: unknown, expected: unknown, what: string) {
+function same(found: unknown, expected: unknown, what: string) {
   if (found !== expected) throw new Error(`${what} is ${found}, expected ${expected}`);
 }
 
