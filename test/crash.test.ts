@@ -19,7 +19,7 @@ import {
   writeImage,
 } from "./simdisk.ts";
 
-const WORKLOADS = Number(process.env.CRASH_WORKLOADS ?? 24);
+const WORKLOADS = Number(process.env.CRASH_WORKLOADS ?? 8);
 
 /** Each of these found something once. */
 const FOUND_ONCE = [
