@@ -249,6 +249,8 @@ export class Store {
     const id = agentId.toString("hex");
     const folder = this.#agentPath(id) + UNFINISHED;
     const ids = { storeId: this.#storeId, agentId };
+    // The store's own names may not be on the disk yet, where another process made it and died.
+    disk.flushFolder(this.path);
     disk.makeFolder(folder);
     const body = encodeAgentBody({ name, tokenHash });
     const header = encodeFileHeader({
@@ -273,10 +275,9 @@ export class Store {
       { number: 1, before },
       RESERVE_BYTES,
     ).close();
-    // The names above it too: what is created next must not outlive the folder by which it is found and swept up. The
-    // store's own may not be on the disk yet, where another process made it and died.
-    const above = [join(this.path, NAMES.agents), this.path];
-    for (const path of [generation, logFolder(folder), folder, ...above]) disk.flushFolder(path);
+    // Its own name too: the token that is kept next must not outlive the folder by which it is found and swept up.
+    const agents = join(this.path, NAMES.agents);
+    for (const path of [generation, logFolder(folder), folder, agents]) disk.flushFolder(path);
   }
 
   #writeNew(path: string, bytes: Buffer) {

@@ -58,7 +58,7 @@ export const plantedBugs: PlantedBug[] = [
   },
   {
     name: "a segment is sealed before its successor is flushed",
-    edits: [edit("segment", "  file.flush();\n  return file;", "  return file;")],
+    edits: [edit("segment", "    file.flush();\n  } catch", "  } catch")],
     among: ["lot", "bigLot"],
   },
   {
@@ -263,8 +263,8 @@ export const plantedBugs: PlantedBug[] = [
     edits: [
       edit(
         "store",
-        "    for (const path of [generation, logFolder(folder), folder, ...above])",
-        "    for (const path of above)",
+        "    for (const path of [generation, logFolder(folder), folder, agents])",
+        "    for (const path of [agents])",
       ),
     ],
     among: ["create"],
@@ -274,7 +274,7 @@ export const plantedBugs: PlantedBug[] = [
     edits: [
       edit(
         "store",
-        "    for (const path of [generation, logFolder(folder), folder, ...above])",
+        "    for (const path of [generation, logFolder(folder), folder, agents])",
         "    for (const path of [generation, logFolder(folder), folder])",
       ),
     ],
@@ -313,8 +313,8 @@ export const plantedBugs: PlantedBug[] = [
       ),
       edit(
         "store",
-        "[join(this.path, NAMES.agents), this.path]",
-        "[join(this.path, NAMES.agents)]",
+        "    disk.flushFolder(this.path);\n    disk.makeFolder(folder);",
+        "    disk.makeFolder(folder);",
       ),
     ],
     among: [],
@@ -324,8 +324,8 @@ export const plantedBugs: PlantedBug[] = [
     edits: [
       edit(
         "store",
-        "[join(this.path, NAMES.agents), this.path]",
-        "[join(this.path, NAMES.agents)]",
+        "    disk.flushFolder(this.path);\n    disk.makeFolder(folder);",
+        "    disk.makeFolder(folder);",
       ),
     ],
     among: [],
