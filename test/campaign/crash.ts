@@ -59,6 +59,8 @@ const WRITE_ONE_IN = 8;
 const READ_ONE_IN = 4;
 const STATES = "crash states";
 const STATES_WITHIN = "crash states within a recovery";
+/** In longer workloads the process dies at one in so many points only: what is recovered is larger, and a single one takes long. */
+const KILL_ONE_IN = 4;
 const FAILURES_MAX = 20;
 
 const CANARY = /canary\d+;|cheese_[\w-]{64}/g;
@@ -163,7 +165,9 @@ class Checker {
           if (matched && this.#random() * DEEPER_ONE_IN < 1)
             await this.#powerAgain(image, allowed, where, 1);
         }
-        if (!power.isSettled) await this.#afterKill(at, power, allowed, where);
+        const isShort = this.#workload.length <= 3;
+        if (!power.isSettled && (isShort || this.#random() * KILL_ONE_IN < 1))
+          await this.#afterKill(at, power, allowed, where);
       }
     }
   }
