@@ -5,7 +5,7 @@
 //   llm.conf         settings, the user's own
 
 import { randomFillSync } from "node:crypto";
-import { dirname, join, resolve, sep } from "node:path";
+import { join, resolve, sep } from "node:path";
 import { crc32 } from "node:zlib";
 import { Agent } from "./agent.ts";
 import type { FillRandom } from "./batch.ts";
@@ -16,7 +16,6 @@ import {
   decodeFileHeader,
   encodeAgentBody,
   encodeFileHeader,
-  NO_ID,
 } from "./codec.ts";
 import { AgentCore, openState } from "./core.ts";
 import {
@@ -35,6 +34,14 @@ import { FLAGS } from "./graph.ts";
 import { firstHeadMark, HEAD_MARK_NAME } from "./headmark.ts";
 import { type MakeLock, makeKernelLock, type WriterLock } from "./lock.ts";
 import { type AgentPlace, logFolder, RESERVE_BYTES } from "./log.ts";
+import {
+  createStore,
+  holdsAgents,
+  NAMES,
+  readStoreFile,
+  SMALL_BYTES_MAX,
+  WAIT_MS,
+} from "./newstore.ts";
 import { NODE_HINT, nodeProblem } from "./node.ts";
 import { requireOptions, typeName } from "./options.ts";
 import { createSegment, segmentName } from "./segment.ts";
@@ -91,20 +98,10 @@ export interface StoreWarning {
   hint: string;
 }
 
-const NAMES = {
-  store: "store",
-  agents: "agents",
-  tokens: "tokens",
-  locks: "locks",
-  agent: "agent",
-  llm: "llm.conf",
-} as const;
 const AGENT_ID = /^[0-9a-f]{32}$/;
 const UNFINISHED = ".new";
 const DELETED = "deleted-";
-const WAIT_MS = 5000;
 const MATCHES_MAX = 10_000;
-const AGENT_FILE_BYTES_MAX = 64 * 1024;
 const STRANGE_NAME = "(unknown)";
 
 interface AgentFile extends AgentInfo {
@@ -364,7 +361,7 @@ export class Store {
       return null;
     }
     const { id, name: normal } = file;
-    const bytes = readWhole(this.#disk, join(this.path, NAMES.tokens, id), AGENT_FILE_BYTES_MAX);
+    const bytes = readWhole(this.#disk, join(this.path, NAMES.tokens, id), SMALL_BYTES_MAX);
     if (!bytes) return null;
     const token = bytes.toString("utf8").trim();
     if (parseToken(token).agentId.toString("hex") !== id)
@@ -581,7 +578,7 @@ export class Store {
     if (folder?.type !== "folder")
       throw corrupt(`${this.#agentPath(id)} is a ${folder?.type}, expected a folder`);
     const path = join(this.#agentPath(id), NAMES.agent);
-    const bytes = readWhole(this.#disk, path, AGENT_FILE_BYTES_MAX);
+    const bytes = readWhole(this.#disk, path, SMALL_BYTES_MAX);
     if (!bytes) throw corrupt(`${path} is missing`, { file: path });
     const header = decodeFileHeader(bytes, "agent", path);
     const { name, tokenHash } = decodeAgentBody(checkedBody(bytes, header, path), path);
@@ -798,91 +795,6 @@ function zeroFile(disk: Disk, path: string, size: number) {
   } finally {
     file.close();
   }
-}
-
-/** The store's id; null where there is no store file. */
-function readStoreFile(disk: Disk, folder: string): Buffer | null {
-  if (!disk.stat(folder)) return null;
-  const path = join(folder, NAMES.store);
-  const bytes = readWhole(disk, path, AGENT_FILE_BYTES_MAX);
-  if (!bytes) return null;
-  const header = decodeFileHeader(bytes, "store", path);
-  checkedBody(bytes, header, path);
-  return header.storeId;
-}
-
-function holdsAgents(disk: Disk, folder: string): boolean {
-  const agents = join(folder, NAMES.agents);
-  return disk.stat(agents)?.type === "folder" && disk.list(agents).length > 0;
-}
-
-/** Creates a store in a folder that is new, empty, or holds what a crashed creation left; null if it holds anything else. */
-async function createStore(
-  disk: Disk,
-  folder: string,
-  {
-    now = Date.now,
-    fillRandom = randomFillSync,
-    waitMs = WAIT_MS,
-    makeLock = makeKernelLock,
-  }: StoreOptions,
-): Promise<Buffer | null> {
-  if (disk.stat(folder)) {
-    const ours: string[] = [...Object.values(NAMES), `${NAMES.store}.tmp`];
-    if (disk.list(folder).some((name) => !ours.includes(name))) return null;
-    flushNameOf(disk, folder);
-  } else {
-    makeFolders(disk, folder);
-  }
-  for (const name of [NAMES.locks, NAMES.agents, NAMES.tokens]) {
-    const path = join(folder, name);
-    if (!disk.stat(path)) makeFolder(disk, path);
-  }
-  // Whoever made them may have died before they were.
-  disk.flushFolder(folder);
-  const lock = makeLock(disk, join(folder, NAMES.locks, "store.lock"));
-  try {
-    await lock.take(waitMs);
-    const existing = readStoreFile(disk, folder);
-    if (existing) return existing;
-    // Under a new id they would be nobody's.
-    if (holdsAgents(disk, folder)) return null;
-    const storeId = Buffer.alloc(16);
-    fillRandom(storeId);
-    replaceWhole(
-      disk,
-      join(folder, NAMES.store),
-      encodeFileHeader({ kind: "store", storeId, agentId: NO_ID, place: now() }),
-    );
-    return storeId;
-  } finally {
-    lock.close();
-  }
-}
-
-/** Another process may make the same folder at the same time. */
-function makeFolder(disk: Disk, path: string) {
-  try {
-    disk.makeFolder(path);
-  } catch (error) {
-    if (disk.stat(path)?.type !== "folder") throw error;
-  }
-  disk.flushFolder(dirname(path));
-}
-
-/** Puts a folder's name on the disk, which a process that died may have made; where we may not, it is none of ours. */
-function flushNameOf(disk: Disk, path: string) {
-  try {
-    disk.flushFolder(dirname(path));
-  } catch (error) {
-    if (!hasCode(error, "DISK")) throw error;
-  }
-}
-
-function makeFolders(disk: Disk, path: string) {
-  const parent = dirname(path);
-  if (!disk.stat(parent) && parent !== path) makeFolders(disk, parent);
-  makeFolder(disk, path);
 }
 
 interface SharedCore {

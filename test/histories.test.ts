@@ -3,9 +3,10 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { type Agent, hasCode, Store } from "../src/index.ts";
-import { codeOf, collect, SEED, tempFolder } from "./helpers.ts";
+import { workFolder } from "./campaign/stores.ts";
+import { codeOf, collect, SEED } from "./helpers.ts";
 import { Oracle } from "./oracle.ts";
 
 const HISTORIES = Number(process.env.HISTORIES ?? 2000);
@@ -385,7 +386,8 @@ function ancestors(oracle: Oracle, id: number): Set<number> {
 
 test(`G10: ${HISTORIES} random histories of two agents come out as the definitions say`, async () => {
   console.log(`SEED=${SEED}`);
-  const folder = tempFolder();
+  const folder = workFolder();
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   let run = 0;
   const steps = fc.array(step, { minLength: 1, maxLength: 30, size: "max" });
   await fc.assert(

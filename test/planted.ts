@@ -300,14 +300,14 @@ export const plantedBugs: PlantedBug[] = [
   },
   {
     name: "a store whose creator died is used before its name is on the disk",
-    edits: [edit("store", "    flushNameOf(disk, folder);\n", "")],
+    edits: [edit("newstore", "    flushNameOf(disk, folder);\n", "")],
     among: [],
   },
   {
     name: "a store whose creator died is used before its folders have names on the disk",
     edits: [
       edit(
-        "store",
+        "newstore",
         "  // Whoever made them may have died before they were.\n  disk.flushFolder(folder);\n",
         "",
       ),

@@ -57,6 +57,7 @@ const ROOMS = [
   "session",
   "drafts",
   "agent",
+  "newstore",
   "store",
   "index",
 ];
@@ -99,7 +100,7 @@ const NEVER: Record<string, string[]> = {
 const BUILT_INS: Record<string, string[]> = {
   "node:fs": ["disk"],
   "node:sqlite": ["lock"],
-  "node:crypto": ["chain", "token", "store"],
+  "node:crypto": ["chain", "token", "store", "newstore"],
   "node:zlib": ["codec", "batch", "segment", "snapshot", "compact", "store"],
   "node:path": ROOMS,
   "node:os": ["inspectors"],
