@@ -189,48 +189,45 @@ class Dying {
    * and counts kept apart would be as much again.
    */
   spread() {
-    // One loop, and all in locals.
+    const { order } = this;
+    for (let i = 0; i < order.length; i++) this.#breakLegsOf(order.at(i));
+  }
+
+  /** Short, and called often: so it is compiled well within the first recall. */
+  #breakLegsOf(entry: number) {
     const graph = this.#graph;
-    const { flags, holding, legOwner, legBroken, settledEntries, childStart, childLegs } = graph;
+    const { flags, holding, legOwner, legBroken } = graph;
     const { dying } = this.#scratch;
-    const order = this.order;
-    const lastLegs = this.#legs;
-    const parents = this.#parents;
-    const broken = this.#broken;
-    const losers = this.#losers;
-    for (let i = 0; i < order.length; i++) {
-      const entry = order.at(i);
-      let list = childLegs;
-      let at = 0;
-      let end = 0;
-      if (entry <= settledEntries) {
-        at = childStart[entry] as number;
-        end = childStart[entry + 1] as number;
+    let list = graph.childLegs;
+    let at = 0;
+    let end = 0;
+    if (entry <= graph.settledEntries) {
+      at = graph.childStart[entry] as number;
+      end = graph.childStart[entry + 1] as number;
+    }
+    for (let inTail = false; ; at++) {
+      if (at >= end) {
+        if (inTail || graph.tailFirst(entry) === 0) return;
+        inTail = true;
+        list = graph.tailLegs(entry);
+        at = 0;
+        end = list.length;
       }
-      for (let inTail = false; ; at++) {
-        if (at >= end) {
-          if (inTail || graph.tailFirst(entry) === 0) break;
-          inTail = true;
-          list = graph.tailLegs(entry);
-          at = 0;
-          end = list.length;
-        }
-        const leg = list[at] as number;
-        const bit = 1 << (leg & 31);
-        const word = legBroken[leg >>> 5] as number;
-        if (word & bit) continue;
-        legBroken[leg >>> 5] = word | bit;
-        const owner = legOwner[leg] as number;
-        broken.push(leg);
-        losers.push(owner);
-        const left = (holding[owner] as number) - 1;
-        holding[owner] = left;
-        if (left !== 0 || dying[owner] === 1 || (flags[owner] as number) & DEAD) continue;
-        dying[owner] = 1;
-        order.push(owner);
-        lastLegs.push(leg + 1);
-        parents.push(entry);
-      }
+      const leg = list[at] as number;
+      const bit = 1 << (leg & 31);
+      const word = legBroken[leg >>> 5] as number;
+      if (word & bit) continue;
+      legBroken[leg >>> 5] = word | bit;
+      const owner = legOwner[leg] as number;
+      this.#broken.push(leg);
+      this.#losers.push(owner);
+      const left = (holding[owner] as number) - 1;
+      holding[owner] = left;
+      if (left !== 0 || dying[owner] === 1 || (flags[owner] as number) & DEAD) continue;
+      dying[owner] = 1;
+      this.order.push(owner);
+      this.#legs.push(leg + 1);
+      this.#parents.push(entry);
     }
   }
 
