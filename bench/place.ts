@@ -65,7 +65,7 @@ export function workFolder(): string {
 /** A flush to a file system in memory costs nothing, and would say nothing. */
 export function newWorkFolder(): string {
   const isInMemory = statfsSync(tmpdir()).type === TMPFS;
-  const above = isInMemory ? fileURLToPath(new URL("work/", import.meta.url)) : tmpdir();
+  const above = isInMemory ? fileURLToPath(new URL("place/", import.meta.url)) : tmpdir();
   mkdirSync(above, { recursive: true });
   return mkdtempSync(join(above, "cheesedb-bench-"));
 }
