@@ -207,6 +207,18 @@ describe("survivors and reasons", () => {
     expect((await agent.recall([1])).survivors).toEqual([{ id: 3, heldBy: [[2]] }]);
   });
 
+  test("survivors come in order, and once each, however many legs they lose", async () => {
+    const { agent } = await tempLots(3);
+    await agent.remember("loses two", [[1], [1, 2], [3]]);
+    await agent.remember("loses one", [[3], [1]]);
+    await agent.remember("loses one of three", [[2], [3], [1]]);
+    expect((await agent.recall([1])).survivors).toEqual([
+      { id: 4, heldBy: [[3]] },
+      { id: 5, heldBy: [[3]] },
+      { id: 6, heldBy: [[2], [3]] },
+    ]);
+  });
+
   test("a leg lost before makes no survivor of a later recall", async () => {
     const { agent } = await tempLots(3);
     await agent.remember("of 1 or 2", [[1], [2]]);
@@ -543,6 +555,74 @@ describe("below an erased target", () => {
     });
     expect(await agent.recall([2])).toMatchObject({ removed: [4, 5], erased: [4, 5] });
   });
+});
+
+describe("below an erased target, and below another one", () => {
+  test("strict goes through what lives below a target erased by fair, whose mark does not stop it", async () => {
+    const { agent } = await tempLots(3);
+    await agent.remember("holds by 3", [[1], [2], [3]]);
+    await agent.remember("stands on it", [[4]]);
+    await agent.recall([1], { disposal: "erase" });
+    expect(await agent.alive([4, 5])).toEqual([4, 5]);
+    const outcome = await agent.recall([2], { mode: "strict" });
+    expect(outcome.removed).toEqual([4, 5]);
+    expect(outcome.erased).toEqual([4, 5]);
+  });
+
+  test("what was dead already and came there by corroboration goes with the next erase", async () => {
+    const { agent } = await tempLots(4);
+    await agent.remember("lives on below 1", [[1], [2]]);
+    await agent.remember("not below 1 yet", [[3]]);
+    await agent.remember("dies with 4, and keeps its text", [[6, 4]]);
+    await agent.recall([1], { disposal: "erase" });
+    await agent.recall([4]);
+    await agent.corroborate(6, [5]);
+    expect(await agent.text(7)).toBe("dies with 4, and keeps its text");
+    expect((await agent.recall([1], { disposal: "erase" })).erased).toEqual([7]);
+    expect(await agent.text(7)).toBe(null);
+  });
+
+  test("contact on two targets of which one is erased takes the texts below that one, and no other's", async () => {
+    const { agent } = await tempLots(3);
+    await agent.remember("lives on below 1", [[1], [3]]);
+    await agent.recall([1], { disposal: "erase" });
+    await agent.remember("saw what is below 1", [[3]], { seen: [4] });
+    await agent.remember("below 2 alone", [[2]]);
+    const outcome = await agent.recall([1, 2], { mode: "contact" });
+    expect(outcome.removed).toEqual([4, 5, 6]);
+    expect(outcome.erased).toEqual([4, 5]);
+    expect(await agent.text(6)).toBe("below 2 alone");
+  });
+});
+
+describe("with a snapshot", () => {
+  test("the last entry that it holds has children too, by corroboration", async () => {
+    const { store, agent, token } = await tempAgent({ snapshotRecords: 1 });
+    await agent.addLot("web_page", "lot 1");
+    await agent.remember("of 1, and later of 3", [[1]]);
+    await agent.addLot("web_page", "lot 3");
+    await agent.corroborate(2, [3]);
+    await agent.close();
+    const again = await store.openAgent(token);
+    expect(again.opened.replayed).toBe(0);
+    expect((await again.recall([1])).survivors).toEqual([{ id: 2, heldBy: [[3]] }]);
+    expect((await again.recall([3])).removed).toEqual([2]);
+    await again.close();
+  });
+
+  test.each(["fair", "strict", "contact"] as const)(
+    "what %s marked when it was decided is what a replay of its record marks: verify compares the two",
+    async (mode) => {
+      const { store, agent } = await tempAgent({ snapshotRecords: 1 });
+      for (const text of ["lot 1", "lot 2"]) await agent.addLot("web_page", text);
+      await agent.remember("of 1 or 2", [[1], [2]]);
+      await agent.remember("stands on it", [[3]]);
+      await agent.remember("saw it", [[2]], { seen: [3] });
+      await agent.recall([1], { mode, disposal: "erase" });
+      await agent.close();
+      expect(await store.verifyAgent("alice")).toMatchObject({ ok: true, snapshot: "ok" });
+    },
+  );
 });
 
 describe("plans", () => {
