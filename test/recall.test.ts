@@ -569,6 +569,14 @@ describe("below an erased target, and below another one", () => {
     expect(outcome.erased).toEqual([4, 5]);
   });
 
+  test("strict begins at a target that itself lies below an erased one", async () => {
+    const { agent } = await tempLots(3);
+    await agent.remember("of 1 or 2", [[1], [2]]);
+    await agent.remember("of that or 3", [[4], [3]]);
+    await agent.recall([1], { disposal: "erase" });
+    expect((await agent.recall([4], { mode: "strict" })).removed).toEqual([5]);
+  });
+
   test("what was dead already and came there by corroboration goes with the next erase", async () => {
     const { agent } = await tempLots(4);
     await agent.remember("lives on below 1", [[1], [2]]);
@@ -654,6 +662,22 @@ describe("plans", () => {
     await again.close();
   });
 
+  test("a plan leaves every leg as it was, of as many as it breaks", async () => {
+    const { agent } = await tempLots(2);
+    const memories = await agent.rememberAll(
+      Array.from({ length: 70 }, (_, i) => ({ text: `memory ${i}`, legs: [[1], [2]] })),
+    );
+    const first = await agent.planRecall([1]);
+    expect(first.survivors.length).toBe(70);
+    for (const id of memories)
+      expect((await agent.get(id)).legs?.map(({ holds }) => holds)).toEqual([true, true]);
+    expect(await agent.planRecall([1])).toEqual(first);
+    expect((await agent.recall([2])).survivors).toEqual(
+      memories.map((id) => ({ id, heldBy: [[1]] })),
+    );
+    expect((await agent.recall([1])).removed).toEqual(memories);
+  });
+
   test("its id is SHA-256 over agent, mode, disposal and four lists of numbers: these literals", async () => {
     // Every random byte is 7, so the agent's id is sixteen of them; the digests were worked out apart from this code.
     const { agent } = await tempAgent({ fillRandom: (bytes) => bytes.fill(7) });
@@ -707,6 +731,17 @@ describe("plans", () => {
         erased: [1, 4, 6],
       },
     });
+  });
+
+  test("an agent that has grown many times over since a plan is recalled whole", async () => {
+    const { agent } = await tempLots(1);
+    await agent.planRecall([1]);
+    const memories = await agent.rememberAll(
+      Array.from({ length: 1000 }, (_, i) => ({ text: `memory ${i}`, legs: [[1]] })),
+    );
+    const outcome = await agent.recall([1], { disposal: "erase" });
+    expect(outcome.removed).toEqual(memories);
+    expect(outcome.erased).toEqual([1, ...memories]);
   });
 
   test("an unrelated write does not make a plan stale", async () => {

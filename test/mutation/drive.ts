@@ -20,6 +20,8 @@ const { atEnd, beginFile, registered } = await import("./plain.ts");
 export const FILES = [
   "mutation/samples",
   "codec.test",
+  "apply.test",
+  "segment.test",
   "chain.test",
   "recall.test",
   "rules.test",
