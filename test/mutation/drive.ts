@@ -22,6 +22,8 @@ export const FILES = [
   "codec.test",
   "apply.test",
   "segment.test",
+  "headmark.test",
+  "inspect.test",
   "chain.test",
   "recall.test",
   "rules.test",

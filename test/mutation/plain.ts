@@ -14,13 +14,15 @@ interface Scope {
   name: string;
   outer: Scope | null;
   before: (() => unknown)[];
+  /** Before each test of it. */
+  each: (() => unknown)[];
 }
 
 /** What the files imported so far have registered. */
 export const registered: PlainTest[] = [];
 /** What is due when all is over. */
 export const atEnd: (() => unknown)[] = [];
-let scope: Scope = { name: "", outer: null, before: [] };
+let scope: Scope = { name: "", outer: null, before: [], each: [] };
 let finishing: (() => unknown)[] = [];
 
 async function begin(of: Scope | null) {
@@ -31,9 +33,15 @@ async function begin(of: Scope | null) {
   for (const hook of due) await hook();
 }
 
+async function beginEach(of: Scope | null) {
+  if (!of) return;
+  await beginEach(of.outer);
+  for (const hook of of.each) await hook();
+}
+
 /** A file's own scope, under its name. */
 export function beginFile(name: string) {
-  scope = { name, outer: null, before: [] };
+  scope = { name, outer: null, before: [], each: [] };
 }
 
 function addTest(name: string, body: Body, args: unknown[] = []) {
@@ -44,6 +52,7 @@ function addTest(name: string, body: Body, args: unknown[] = []) {
       finishing = [];
       try {
         await begin(within);
+        await beginEach(within);
         await (body as (...args: unknown[]) => unknown)(...args);
       } finally {
         for (const finish of finishing.reverse()) await finish();
@@ -53,7 +62,7 @@ function addTest(name: string, body: Body, args: unknown[] = []) {
 }
 
 function addGroup(name: string, body: Body, args: unknown[] = []) {
-  scope = { name: `${scope.name} › ${name}`, outer: scope, before: [] };
+  scope = { name: `${scope.name} › ${name}`, outer: scope, before: [], each: [] };
   (body as (...args: unknown[]) => unknown)(...args);
   scope = scope.outer as Scope;
 }
@@ -81,6 +90,7 @@ export const describe = Object.assign((name: string, body: Body) => addGroup(nam
   skipIf: unless(addGroup),
 });
 export const beforeAll = (hook: () => unknown) => void scope.before.push(hook);
+export const beforeEach = (hook: () => unknown) => void scope.each.push(hook);
 export const afterAll = (hook: () => unknown) => void atEnd.push(hook);
 export const onTestFinished = (hook: () => unknown) => void finishing.push(hook);
 
