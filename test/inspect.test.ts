@@ -1,11 +1,13 @@
 // One segment inspected by itself: what stands where each text does, heads on the way, and how it goes on where a chain breaks.
 
+import { crc32 } from "node:zlib";
 import { beforeEach, describe, expect, test } from "vitest";
 import { BatchBuilder, type LogEnd } from "../src/batch.ts";
-import { NO_HASH, SpineReader } from "../src/codec.ts";
+import { link } from "../src/chain.ts";
+import { COMMIT_MARKER_BYTES, NO_HASH, SpineReader, writeCommitMarker } from "../src/codec.ts";
 import type { File } from "../src/disk.ts";
 import { AREA, type Findings, inspect, lookAt } from "../src/inspect.ts";
-import { FileWindow, findAt, readSpines, SEGMENT_START } from "../src/segment.ts";
+import { FileWindow, type FoundBatch, findAt, readSpines, SEGMENT_START } from "../src/segment.ts";
 import { MemoryDisk } from "./memorydisk.ts";
 
 const AGENT_ID = Buffer.alloc(16, 9);
@@ -49,10 +51,31 @@ function add(builder: BatchBuilder): number {
   return from;
 }
 
-/** Where the texts of the batch at a place stand, and how long the first is. */
-function areas(from: number): number[] {
+/** One lot, whose spine's own check is wrong; head and marker are those of the spine as it is. */
+function batchWithBadSpine(text: string): number {
+  const before = end.head;
+  const from = batchOf(text);
+  const { header, spinesAt, end: batchEnd } = batchAt(from);
+  const bytes = Buffer.alloc(batchEnd - from);
+  file.read(bytes, from);
+  const spinesEnd = spinesAt + header.spineBytes;
+  bytes.writeUInt8(bytes.readUInt8(spinesEnd - 1) ^ 1, spinesEnd - 1);
+  end = { ...end, head: link(before, bytes, spinesAt, spinesEnd) };
+  const covered = crc32(bytes.subarray(0, spinesEnd));
+  writeCommitMarker(bytes, bytes.length - COMMIT_MARKER_BYTES, covered, end.head);
+  file.write(bytes, from);
+  return from;
+}
+
+function batchAt(from: number): FoundBatch {
   const batch = findAt(new FileWindow(file), AGENT_ID, SEGMENT, from);
   if (batch.what !== "batch") throw new Error("no batch stands there");
+  return batch;
+}
+
+/** Where the texts of the batch at a place stand. */
+function areas(from: number): number[] {
+  const batch = batchAt(from);
   const { firstRecord, entriesBefore, headBefore } = batch.header;
   const before = { record: firstRecord - 1, entries: entriesBefore, head: headBefore };
   const places: number[] = [];
@@ -121,6 +144,11 @@ test("an area that the file does not hold to its end is broken, and one that is 
   const committed = "c".repeat(32);
   file.write(Buffer.alloc(64), place);
   expect(lookAt(window(), place, 64, committed)).toBe(AREA.zero);
+  for (const byte of [place, place + 63]) {
+    file.write(Uint8Array.of(1), byte);
+    expect(lookAt(window(), place, 64, committed)).toBe(AREA.broken);
+    file.write(Uint8Array.of(0), byte);
+  }
   file.truncate(place + 64);
   expect(lookAt(window(), place, 64, committed)).toBe(AREA.zero);
   file.truncate(place + 63);
@@ -129,10 +157,10 @@ test("an area that the file does not hold to its end is broken, and one that is 
 
 test("of more entries than there is room for at first, each is known", () => {
   for (let i = 0; i < 4; i++)
-    batchOf(...Array.from({ length: 2500 }, (_, k) => (k % 3 === 0 ? null : "x")));
+    batchOf(...Array.from({ length: 2500 }, (_, k) => (k % 5 === 0 ? null : "x")));
   const { findings } = run();
   const expected = Array.from({ length: 10_000 }, (_, i) =>
-    (i % 2500) % 3 === 0 ? AREA.absent : AREA.checks,
+    (i % 2500) % 5 === 0 ? AREA.absent : AREA.checks,
   );
   expect([...findings.areas.subarray(0, 10_000)]).toEqual(expected);
 });
@@ -165,6 +193,20 @@ describe("where something is wrong", () => {
     expect(steps.length).toBe(3);
     expect([...findings.areas.subarray(0, 3)]).toEqual([AREA.checks, AREA.absent, AREA.checks]);
     expect(findings.heads).toEqual([[73, end.head]]);
+  });
+
+  test("a spine that does not check by itself is told, though chain and marker hold; of many such, a hundred", () => {
+    const places: number[] = [];
+    for (let i = 0; i < 150; i++) places.push(batchWithBadSpine("x"));
+    const { findings, steps } = run();
+    expect(findings.problems).toEqual(
+      places.slice(0, 100).map((offset) => ({
+        code: "CORRUPT",
+        message: expect.stringContaining("spine does not check"),
+        offset,
+      })),
+    );
+    expect(steps.length).toBe(150);
   });
 
   test("a batch that is none ends it, with one problem", () => {
