@@ -343,7 +343,6 @@ export function somethingFollows(
     return readBatchHeader(head, 0, place) !== null || readSeal(head, 0, place) !== null;
   };
   // What a broken batch holds of texts is not looked into, where its end is known: a text could be made to look like one.
-  if (broken.end !== null && stands(broken.end)) return true;
   for (let from = broken.end ?? broken.at + 1; from < window.size; from += SCAN_BYTES) {
     // A copy, since `stands` moves the window; longer than the step, so that no magic is cut in two.
     const bytes = Buffer.from(window.view(from, SCAN_BYTES + BATCH_MAGIC.length));
