@@ -193,8 +193,11 @@ describe("a batch", () => {
       const after = readSpines(batch, START, reader, (_spineAt, areaAt) => places.push(areaAt));
       expect(after).toEqual(end);
       expect(places[0]).toBe(batch.areasAt);
-      const window = new FileWindow(file);
-      expect(textsCheck(window, found(SEGMENT_START, window), reader)).toBe(true);
+      const textsAreWell = () => {
+        const window = new FileWindow(file);
+        return textsCheck(window, found(SEGMENT_START, window), reader);
+      };
+      expect(textsAreWell()).toBe(true);
       const [first = 0, second = 0] = places;
       for (const flipped of [first + 40, second - 1, second + 32]) {
         const byte = Buffer.alloc(1);
