@@ -24,6 +24,7 @@ export const FILES = [
   "segment.test",
   "headmark.test",
   "inspect.test",
+  "graph.test",
   "chain.test",
   "recall.test",
   "rules.test",

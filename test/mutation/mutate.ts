@@ -81,13 +81,9 @@ export function mutantsOf(file: string, source: string): Mutant[] {
   };
 
   const operator = (node: Node) => {
-    const {
-      operator: sign,
-      left,
-      right,
-    } = node as unknown as Record<"left" | "right", Node> & {
-      operator: string;
-    };
+    const sign = node.operator as string;
+    const left = node.left as Node;
+    const right = node.right as Node;
     if (sign === "+" && [left, right].some(isText)) return;
     const at = source.indexOf(sign, left.end);
     if (at === -1 || at >= right.start) throw new Error(`${file}: no ${sign} behind ${left.end}`);
@@ -118,8 +114,6 @@ export function mutantsOf(file: string, source: string): Mutant[] {
       case "LogicalExpression":
       case "AssignmentExpression":
         operator(node);
-        break;
-      case "UpdateExpression":
         break;
       case "UnaryExpression":
         if (node.operator === "!") add(node.start, node.start + 1, "");
@@ -158,43 +152,31 @@ export function mutantsOf(file: string, source: string): Mutant[] {
         add(node.start, node.end, ";");
         break;
     }
-    const body = node.type === "BlockStatement" ? null : (node.body as Node | undefined);
-    const within =
-      node.type.includes("Function") && body ? (body.body as Node[] | undefined)?.at(-1) : null;
+    const end = lastOf(node) ?? last;
     for (const [key, value] of Object.entries(node)) {
       if (key === "key" && !node.computed) continue;
-      for (const child of Array.isArray(value) ? value : [value]) {
-        if (!isNode(child)) continue;
-        if (child.type.startsWith("TS")) {
-          // What is left of it when the types are gone.
-          const inner = child.expression;
-          if (isNode(inner) && !inner.type.startsWith("TS")) visit(inner, null);
-          else if (isNode(inner)) visit({ type: "Types", start: 0, end: 0, inner }, null);
-          continue;
-        }
-        visit(child, within ?? last);
+      for (const each of Array.isArray(value) ? value : [value]) {
+        const child = isNode(each) ? withoutTypes(each) : null;
+        if (child) visit(child, end);
       }
     }
   };
 
-  visit(parse(source, file), null);
-  // "a ?? b && c" is no program.
-  const isWhole = (mutant: Mutant) =>
-    !["&&", "||"].includes(mutant.text) || parses(mutated(source, mutant));
-  return mutants.filter(isWhole).sort((a, b) => a.at - b.at);
+  visit(parseAst(source, { lang: "ts" }, `${file}.ts`) as unknown as Node, null);
+  return mutants.sort((a, b) => a.at - b.at);
 }
 
-function parse(source: string, file: string): Node {
-  return parseAst(source, { lang: "ts" }, `${file}.ts`) as unknown as Node;
+/** The statement that a function ends with; null where it is none. */
+function lastOf({ type, body }: Node): Node | null {
+  if (!type.includes("Function") || !isNode(body) || !Array.isArray(body.body)) return null;
+  return (body.body.at(-1) as Node | undefined) ?? null;
 }
 
-function parses(source: string): boolean {
-  try {
-    parse(source, "mutant");
-    return true;
-  } catch {
-    return false;
-  }
+/** What is left of a node when the types are gone; null where nothing is. */
+function withoutTypes(node: Node): Node | null {
+  let inner: unknown = node;
+  while (isNode(inner) && inner.type.startsWith("TS")) inner = inner.expression;
+  return isNode(inner) ? inner : null;
 }
 
 function isText(node: Node): boolean {

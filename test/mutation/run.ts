@@ -291,11 +291,12 @@ function run(
 }
 
 function tell() {
+  const ids = new Set(all.map(({ id }) => id));
   const head = ["file", "mutants", "tried", "killed", "timeouts", "explained", "surviving"];
   console.log(head.map((name) => name.padStart(10)).join(""));
   const sums = head.slice(1).map(() => 0);
   for (const file of SOURCES) {
-    const mine = results.filter((result) => result.file === file);
+    const mine = results.filter(({ id }) => ids.has(id) && id.startsWith(`${file}:`));
     if (mine.length === 0) continue;
     const count = (...how: Result["how"][]) => mine.filter((one) => how.includes(one.how)).length;
     const left = mine.filter(({ by }) => by === null);
@@ -315,6 +316,5 @@ function tell() {
   const killed = results.filter(({ how }) => how === "killed");
   const ms = killed.reduce((sum, one) => sum + one.ms, 0) / Math.max(1, killed.length);
   console.log(`a killed one took ${(ms / 1000).toFixed(1)} s`);
-  const ids = new Set(all.map(({ id }) => id));
   for (const id of Object.keys(explained)) if (!ids.has(id)) console.log(`no longer there: ${id}`);
 }

@@ -1,0 +1,159 @@
+// The graph's arrays against plain lists: children, legs that hold, marks and counts, whenever the edges are settled, and
+// whether a recall is carried out with what its deciding found or from its record alone.
+
+import { expect, test } from "vitest";
+import { DEAD, FLAGS, Graph } from "../src/graph.ts";
+import { decideRecall } from "../src/recall.ts";
+import { SeenIndex } from "../src/seen.ts";
+import { chance, SEED } from "./helpers.ts";
+
+/** What is told of a graph in plain lists. */
+class Plain {
+  readonly legs: { owner: number; parents: number[] }[] = [];
+  readonly dead = new Set<number>();
+  readonly eraseTargets = new Set<number>();
+  readonly memories = new Set<number>();
+  entries = 0;
+
+  childLegs(entry: number): number[] {
+    return this.legs.flatMap(({ parents }, leg) => (parents.includes(entry) ? [leg] : []));
+  }
+
+  /** Entries from some on, through any leg, these included. */
+  below(origins: Iterable<number>): Set<number> {
+    const found = new Set(origins);
+    for (let before = -1; before !== found.size; ) {
+      before = found.size;
+      for (const { owner, parents } of this.legs)
+        if (parents.some((parent) => found.has(parent))) found.add(owner);
+    }
+    return found;
+  }
+
+  /** Of every entry: the longest way up. */
+  depths(): Map<number, number> {
+    const depths = new Map(range(this.entries).map((entry) => [entry, 0]));
+    for (let isNew = true; isNew; ) {
+      isNew = false;
+      for (const { owner, parents } of this.legs) {
+        const depth = 1 + Math.max(...parents.map((parent) => depths.get(parent) ?? 0));
+        if (depth <= (depths.get(owner) ?? 0)) continue;
+        depths.set(owner, depth);
+        isNew = true;
+      }
+    }
+    return depths;
+  }
+}
+
+const range = (count: number) => Array.from({ length: count }, (_, i) => i + 1);
+
+test("children, legs, marks and counts are those of plain lists, settled or not, decided or replayed", () => {
+  console.log(`SEED=${SEED}`);
+  const random = chance(SEED);
+  const below = (count: number) => Math.floor(random() * count);
+  for (let round = 0; round < 150; round++) {
+    const plain = new Plain();
+    const live = new Graph();
+    const replayed = new Graph();
+    const both = [live, replayed];
+    const addLeg = (owner: number, parents: number[]) => {
+      const leg = plain.legs.push({ owner, parents }) - 1;
+      for (const graph of both)
+        expect(graph.addLeg(owner, [0, ...parents, 0], 1, 1 + parents.length)).toBe(leg);
+    };
+    /** Up to three of some entries, ascending. */
+    const some = (from: number[]) =>
+      [...new Set([0, 0, 0].slice(below(3)).map(() => from[below(from.length)] as number))].sort(
+        (a, b) => a - b,
+      );
+    const steps = 10 + below(90);
+    for (let record = 1; record <= steps; record++) {
+      const living = range(plain.entries).filter((entry) => !plain.dead.has(entry));
+      const what = living.length === 0 ? 0 : below(20);
+      if (what < 4) {
+        plain.entries++;
+        for (const graph of both) expect(graph.addEntry(0)).toBe(plain.entries);
+      } else if (what < 12) {
+        const entry = ++plain.entries;
+        plain.memories.add(entry);
+        for (const graph of both) graph.addEntry(FLAGS.memory);
+        addLeg(entry, some(living));
+        if (below(2) === 0) addLeg(entry, some(range(entry - 1)));
+      } else if (what < 15) {
+        const owners = living.filter((entry) => plain.memories.has(entry));
+        const owner = owners[below(owners.length)];
+        if (owner === undefined) continue;
+        const under = plain.below([owner]);
+        const parents = living.filter((entry) => !under.has(entry));
+        if (parents.length > 0) addLeg(owner, some(parents));
+      } else if (what < 17) {
+        live.settle();
+      } else {
+        const targets = Uint32Array.from(some(range(plain.entries)));
+        const mode = (["fair", "strict", "contact"] as const)[below(3)] ?? "fair";
+        const disposal = below(2) === 0 ? "erase" : "untrusted";
+        const decision = decideRecall(live, { targets, mode, disposal }, new SeenIndex());
+        if (decision.isNoop) continue;
+        live.applyRecall(record, decision, decision);
+        replayed.applyRecall(record, decision);
+        for (const entry of [...targets, ...decision.removed]) plain.dead.add(entry);
+        if (disposal === "erase") for (const target of targets) plain.eraseTargets.add(target);
+      }
+    }
+    const { entries, legs, dead } = plain;
+    const marked = plain.below(plain.eraseTargets);
+    for (const graph of both) {
+      expect([graph.entryCount, graph.memoryCount, graph.aliveCount, graph.legCount]).toEqual([
+        entries,
+        plain.memories.size,
+        entries - dead.size,
+        legs.length,
+      ]);
+      expect(graph.edgeCount).toBe(legs.reduce((sum, { parents }) => sum + parents.length, 0));
+      expect([graph.has(0), graph.has(1), graph.has(entries), graph.has(entries + 1)]).toEqual([
+        false,
+        true,
+        true,
+        false,
+      ]);
+      const broken = legs.map(({ parents }) => parents.some((parent) => dead.has(parent)));
+      expect(legs.map((_, leg) => graph.legIsBroken(leg))).toEqual(broken);
+      expect(legs.map((_, leg) => graph.legOwner[leg])).toEqual(legs.map(({ owner }) => owner));
+      const stragglers: number[] = [];
+      for (const entry of range(entries)) {
+        const children: number[] = [];
+        graph.forEachChildLeg(entry, (leg) => children.push(leg));
+        expect(children.sort((a, b) => a - b)).toEqual(plain.childLegs(entry));
+        const owners = plain.childLegs(entry).map((leg) => legs[leg]?.owner as number);
+        expect(graph.builtOn(entry)).toEqual([...new Set(owners)].sort((a, b) => a - b));
+        const holding = legs.filter(({ owner }, leg) => owner === entry && !broken[leg]).length;
+        expect(graph.holding[entry]).toBe(holding);
+        expect(graph.isAlive(entry)).toBe(!dead.has(entry));
+        expect(graph.kind(entry)).toBe(plain.memories.has(entry) ? "memory" : "lot");
+        expect(graph.is(entry, FLAGS.belowErased)).toBe(marked.has(entry));
+        if (marked.has(entry) && dead.has(entry) && !graph.is(entry, FLAGS.gone))
+          stragglers.push(entry);
+        if (entry % 7 === 0) {
+          const wanted = new Set([1 + below(entries), 1 + below(entries)]);
+          const reached = plain.below([entry]);
+          const isReached = [...wanted].some((one) => reached.has(one));
+          expect(graph.reaches(entry, wanted)).toBe(isReached);
+        }
+      }
+      expect([...graph.stragglers].sort((a, b) => a - b)).toEqual(stragglers);
+      if (round % 5 === 0) expect(graph.depth()).toBe(Math.max(0, ...plain.depths().values()));
+    }
+    const state = ({ flags, diedAt }: Graph) => [
+      [...flags.subarray(0, entries + 1)],
+      [...diedAt.subarray(0, entries + 1)],
+    ];
+    expect(state(live)).toEqual(state(replayed));
+    expect(
+      range(entries).every(
+        (entry) =>
+          (((live.flags[entry] as number) & DEAD) !== 0) === (live.diedAt[entry] as number) > 0,
+      ),
+    ).toBe(true);
+  }
+});
