@@ -41,7 +41,6 @@ export class Inspectors {
 
   #start() {
     const thread = new Worker(WORKER, { execArgv: [], stdin: false });
-    thread.unref();
     thread.on("message", (findings: Findings) => {
       const job = this.#threads.get(thread);
       if (job) this.#take(job, findings);
@@ -82,6 +81,8 @@ export class Inspectors {
 
   /** What was found in all of them, in the order of the segments. @throws the signal's reason; CheeseError DISK */
   async all(): Promise<Findings[]> {
+    // Once for all: a listener for every segment would be one too many for Node.
+    this.#signal?.addEventListener("abort", () => this.#wake(), { once: true });
     for (;;) {
       this.#signal?.throwIfAborted();
       const isBusy = [...this.#threads.values()].some((job) => job !== null);
@@ -96,7 +97,6 @@ export class Inspectors {
   async #woken() {
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
-      this.#signal?.addEventListener("abort", () => resolve(), { once: true });
     });
   }
 
