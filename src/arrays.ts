@@ -19,6 +19,14 @@ export class NumberList {
     this.#array[this.length++] = value;
   }
 
+  /** Adds the first `count` numbers of an array. */
+  append(numbers: Uint32Array, count: number) {
+    const end = this.length + count;
+    if (end > this.#array.length) this.#array = grown(this.#array, end);
+    this.#array.set(numbers.subarray(0, count), this.length);
+    this.length = end;
+  }
+
   at(index: number): number {
     return this.#array[index] as number;
   }

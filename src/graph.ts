@@ -8,7 +8,7 @@
 //
 // Parents are not kept: they stand in the spines, and are read from there when someone asks why.
 
-import { grown, NumberList } from "./arrays.ts";
+import { grown } from "./arrays.ts";
 import type { IdList, RecallSpine } from "./codec.ts";
 import { CheeseError } from "./errors.ts";
 import type { Disposal, Kind, Mode, State } from "./terms.ts";
@@ -44,6 +44,33 @@ export interface Decided {
   brokenLegs: Uint32Array;
   /** All that lies below its erased targets; null if that is not known. */
   belowErased: Uint32Array | null;
+}
+
+/** The legs below some entries, in one row; kept and used again. */
+export class Layer {
+  count = 0;
+  legs: Uint32Array<ArrayBuffer> = new Uint32Array(64);
+  /** Of each leg: the entry that was asked for and is a parent in it, and the memory that it holds. */
+  parents: Uint32Array<ArrayBuffer> = new Uint32Array(64);
+  owners: Uint32Array<ArrayBuffer> = new Uint32Array(64);
+  /** Of each entry: where its legs stand in `childLegs`, and the first edge of its list. */
+  starts: Uint32Array<ArrayBuffer> = new Uint32Array(64);
+  ends: Uint32Array<ArrayBuffer> = new Uint32Array(64);
+  edges: Uint32Array<ArrayBuffer> = new Uint32Array(64);
+
+  roomForEntries(count: number) {
+    if (count <= this.starts.length) return;
+    this.starts = grown(this.starts, count);
+    this.ends = grown(this.ends, count);
+    this.edges = grown(this.edges, count);
+  }
+
+  roomForLegs(count: number) {
+    if (count <= this.legs.length) return;
+    this.legs = grown(this.legs, count);
+    this.parents = grown(this.parents, count);
+    this.owners = grown(this.owners, count);
+  }
 }
 
 export class Graph {
@@ -175,12 +202,11 @@ export class Graph {
   applyRecall(record: number, recall: RecallSpine, decided?: Decided) {
     const { targets, removed, mode, disposal } = recall;
     if (decided) this.#breakLegs(decided.brokenLegs);
-    const die = (entry: number, state: number) => {
-      this.#die(entry, record, state);
-      if (!decided) this.#breakLegsOf(entry);
-    };
     for (const target of targets) {
-      if (this.isAlive(target)) die(target, FLAGS.recalled);
+      if (this.isAlive(target)) {
+        this.#die(target, record, FLAGS.recalled);
+        if (!decided) this.#breakLegsOf(target);
+      }
       this.flags[target] =
         (this.flags[target] as number) |
         FLAGS.recalled |
@@ -188,7 +214,8 @@ export class Graph {
         (disposal === "erase" ? FLAGS.eraseTarget : 0);
       if (this.diedAt[target] === 0) this.diedAt[target] = record;
     }
-    for (let i = 0; i < removed.length; i++) die(removed[i] as number, FLAGS.removed);
+    for (let i = 0; i < removed.length; i++) this.#die(removed[i] as number, record, FLAGS.removed);
+    if (!decided) for (let i = 0; i < removed.length; i++) this.#breakLegsOf(removed[i] as number);
     for (const entry of recall.explained) if (this.diedAt[entry] === 0) this.diedAt[entry] = record;
     if (disposal === "erase") this.setFlag(removed, FLAGS.gone);
     this.setFlag(recall.alsoErased, FLAGS.gone);
@@ -269,14 +296,6 @@ export class Graph {
     return entry < this.tailHead.length ? (this.tailHead[entry] as number) : 0;
   }
 
-  /** The legs of an entry's tail list; a copy. */
-  tailLegs(entry: number): Uint32Array<ArrayBuffer> {
-    const legs = new NumberList();
-    for (let edge = this.tailFirst(entry); edge !== 0; edge = this.tailNext[edge] as number)
-      legs.push(this.tailLeg[edge] as number);
-    return legs.slice(0);
-  }
-
   /** Every leg in which an entry is a parent, broken or not. */
   forEachChildLeg(entry: number, visit: (leg: number) => void) {
     if (entry <= this.settledEntries) {
@@ -286,6 +305,67 @@ export class Graph {
     }
     for (let edge = this.tailFirst(entry); edge !== 0; edge = this.tailNext[edge] as number) {
       visit(this.tailLeg[edge] as number);
+    }
+  }
+
+  /**
+   * Every leg in which one of entries[from .. to) is a parent, broken or not: those of the first, then of the second, …
+   *
+   * One look-up is made for all of them before the next is: each waits for memory that no cache holds, and so they wait
+   * together. On a large graph that takes a third of the time that one entry after the other does.
+   */
+  lookBelow(entries: Uint32Array, from: number, to: number, into: Layer) {
+    into.roomForEntries(to - from);
+    into.count = this.#findRows(entries, from, to, into);
+    into.roomForLegs(into.count);
+    this.#copyRows(entries, from, to, into);
+    const { count, legs, owners } = into;
+    const { legOwner } = this;
+    for (let i = 0; i < count; i++) owners[i] = legOwner[legs[i] as number] as number;
+  }
+
+  /** Where the legs of each stand; returns how many there are. */
+  #findRows(entries: Uint32Array, from: number, to: number, { starts, ends, edges }: Layer) {
+    const { settledEntries, childStart, tailHead, tailNext } = this;
+    let count = 0;
+    for (let i = from; i < to; i++) {
+      const entry = entries[i] as number;
+      const isSettled = entry <= settledEntries;
+      const start = isSettled ? (childStart[entry] as number) : 0;
+      const end = isSettled ? (childStart[entry + 1] as number) : 0;
+      starts[i - from] = start;
+      ends[i - from] = end;
+      count += end - start;
+    }
+    for (let i = from; i < to; i++) {
+      const entry = entries[i] as number;
+      edges[i - from] = entry < tailHead.length ? (tailHead[entry] as number) : 0;
+    }
+    if (this.tailCount === 0) return count;
+    for (let i = 0; i < to - from; i++)
+      for (let edge = edges[i] as number; edge !== 0; edge = tailNext[edge] as number) count++;
+    return count;
+  }
+
+  #copyRows(
+    entries: Uint32Array,
+    from: number,
+    to: number,
+    { starts, ends, edges, legs, parents }: Layer,
+  ) {
+    const { childLegs, tailNext, tailLeg } = this;
+    let count = 0;
+    for (let i = 0; i < to - from; i++) {
+      const entry = entries[from + i] as number;
+      const end = ends[i] as number;
+      for (let at = starts[i] as number; at < end; at++) {
+        legs[count] = childLegs[at] as number;
+        parents[count++] = entry;
+      }
+      for (let edge = edges[i] as number; edge !== 0; edge = tailNext[edge] as number) {
+        legs[count] = tailLeg[edge] as number;
+        parents[count++] = entry;
+      }
     }
   }
 

@@ -9,7 +9,7 @@
 
 import { NO_IDS, NumberList } from "./arrays.ts";
 import type { IdList, RecallSpine } from "./codec.ts";
-import { DEAD, type Decided, disposalOf, FLAGS, type Graph } from "./graph.ts";
+import { DEAD, type Decided, disposalOf, FLAGS, type Graph, Layer } from "./graph.ts";
 import type { SeenIndex } from "./seen.ts";
 import type { Disposal, Mode } from "./terms.ts";
 
@@ -189,46 +189,55 @@ class Dying {
    * and counts kept apart would be as much again.
    */
   spread() {
-    const { order } = this;
-    for (let i = 0; i < order.length; i++) this.#breakLegsOf(order.at(i));
+    for (let from = 0; from < this.order.length; ) {
+      const to = this.order.length;
+      this.#graph.lookBelow(this.order.view(), from, to, this.#scratch.layer);
+      this.#breakLegs(this.#scratch.layer);
+      from = to;
+    }
   }
 
-  /** Short, and called often: so it is compiled well within the first recall. */
-  #breakLegsOf(entry: number) {
-    const graph = this.#graph;
-    const { flags, holding, legOwner, legBroken } = graph;
+  /** Each leg of a layer, once; a step for all of them before the next, as in `lookBelow`. */
+  #breakLegs(layer: Layer) {
+    const { flags, holding, legBroken } = this.#graph;
     const { dying } = this.#scratch;
-    let list = graph.childLegs;
-    let at = 0;
-    let end = 0;
-    if (entry <= graph.settledEntries) {
-      at = graph.childStart[entry] as number;
-      end = graph.childStart[entry + 1] as number;
-    }
-    for (let inTail = false; ; at++) {
-      if (at >= end) {
-        if (inTail || graph.tailFirst(entry) === 0) return;
-        inTail = true;
-        list = graph.tailLegs(entry);
-        at = 0;
-        end = list.length;
-      }
-      const leg = list[at] as number;
+    const { legs, parents, owners } = layer;
+    let broken = 0;
+    for (let i = 0; i < layer.count; i++) {
+      const leg = legs[i] as number;
       const bit = 1 << (leg & 31);
       const word = legBroken[leg >>> 5] as number;
       if (word & bit) continue;
       legBroken[leg >>> 5] = word | bit;
-      const owner = legOwner[leg] as number;
-      this.#broken.push(leg);
-      this.#losers.push(owner);
+      legs[broken] = leg;
+      parents[broken] = parents[i] as number;
+      owners[broken++] = owners[i] as number;
+    }
+    this.#broken.append(legs, broken);
+    this.#losers.append(owners, broken);
+    let unheld = 0;
+    for (let i = 0; i < broken; i++) {
+      const owner = owners[i] as number;
       const left = (holding[owner] as number) - 1;
       holding[owner] = left;
-      if (left !== 0 || dying[owner] === 1 || (flags[owner] as number) & DEAD) continue;
-      dying[owner] = 1;
-      this.order.push(owner);
-      this.#legs.push(leg + 1);
-      this.#parents.push(entry);
+      legs[unheld] = legs[i] as number;
+      parents[unheld] = parents[i] as number;
+      owners[unheld] = owner;
+      // One more if none is left: a branch would be guessed wrong as often as not, and each time wait for the memory.
+      unheld += (left - 1) >>> 31;
     }
+    let deaths = 0;
+    for (let i = 0; i < unheld; i++) {
+      const owner = owners[i] as number;
+      if (dying[owner] === 1 || (flags[owner] as number) & DEAD) continue;
+      dying[owner] = 1;
+      owners[deaths] = owner;
+      legs[deaths] = (legs[i] as number) + 1;
+      parents[deaths++] = parents[i] as number;
+    }
+    this.order.append(owners, deaths);
+    this.#legs.append(legs, deaths);
+    this.#parents.append(parents, deaths);
   }
 
   brokenLegs(): Uint32Array {
@@ -315,7 +324,7 @@ function walkBelow(
     parents: new NumberList(),
   };
   if (origins.length === 0) return below;
-  const { visited } = scratchFor(graph);
+  const { visited, layer } = scratchFor(graph);
   const reach = (entry: number, leg: number, parent: number) => {
     if (visited[entry] === 1 || (stopAtMark && graph.is(entry, FLAGS.belowErased))) return;
     visited[entry] = 1;
@@ -323,17 +332,24 @@ function walkBelow(
     below.legs.push(leg + 1);
     below.parents.push(parent);
   };
-  const walk = (entry: number) => {
-    graph.forEachChildLeg(entry, (leg) => reach(graph.legOwner[leg] as number, leg, entry));
+  const walk = (entries: Uint32Array, from: number, to: number) => {
+    graph.lookBelow(entries, from, to, layer);
+    const { legs, parents, owners, count } = layer;
+    for (let i = 0; i < count; i++)
+      reach(owners[i] as number, legs[i] as number, parents[i] as number);
   };
   const starts = stopAtMark
     ? origins.filter((origin) => !graph.is(origin, FLAGS.belowErased))
     : origins;
   for (const origin of starts) visited[origin] = 1;
-  for (const origin of starts) walk(origin);
+  walk(Uint32Array.from(starts), 0, starts.length);
   let walked = 0;
   const walkAll = () => {
-    for (; walked < below.entries.length; walked++) walk(below.entries.at(walked));
+    while (walked < below.entries.length) {
+      const from = walked;
+      walked = below.entries.length;
+      walk(below.entries.view(), from, walked);
+    }
   };
   walkAll();
   while (seen) {
@@ -356,6 +372,7 @@ interface Scratch {
   visited: Uint8Array;
   /** Texts that go. */
   marked: Uint8Array;
+  layer: Layer;
   /** Not emptied: memory that is new costs more than what is written to it. */
   lists: [NumberList, NumberList, NumberList, NumberList, NumberList];
 }
@@ -378,6 +395,7 @@ function scratchFor(graph: Graph): Scratch {
       dying: new Uint8Array(entries),
       visited: new Uint8Array(entries),
       marked: new Uint8Array(entries),
+      layer: scratch?.layer ?? new Layer(),
       lists: scratch?.lists ?? newLists(),
     };
     scratches.set(graph, scratch);
