@@ -2,7 +2,7 @@
 // whether a recall is carried out with what its deciding found or from its record alone.
 
 import { expect, test } from "vitest";
-import { DEAD, FLAGS, Graph } from "../src/graph.ts";
+import { DEAD, FLAGS, Graph, Layer } from "../src/graph.ts";
 import { decideRecall } from "../src/recall.ts";
 import { SeenIndex } from "../src/seen.ts";
 import { chance, SEED } from "./helpers.ts";
@@ -120,6 +120,19 @@ test("children, legs, marks and counts are those of plain lists, settled or not,
       const broken = legs.map(({ parents }) => parents.some((parent) => dead.has(parent)));
       expect(legs.map((_, leg) => graph.legIsBroken(leg))).toEqual(broken);
       expect(legs.map((_, leg) => graph.legOwner[leg])).toEqual(legs.map(({ owner }) => owner));
+      const layer = new Layer();
+      const asked = Uint32Array.from(range(entries)).reverse();
+      graph.lookBelow(asked, 1, asked.length, layer);
+      const found = Array.from({ length: layer.count }, (_, i) => {
+        const [parent, leg, owner] = [layer.parents[i], layer.legs[i], layer.owners[i]];
+        expect(owner).toBe(legs[leg as number]?.owner);
+        return [parent, leg] as [number, number];
+      });
+      const inTurn = [...asked.subarray(1)].flatMap((parent) =>
+        plain.childLegs(parent).map((leg): [number, number] => [parent, leg]),
+      );
+      expect(found.map(([parent]) => parent)).toEqual(inTurn.map(([parent]) => parent));
+      expect(found.sort(([a, k], [b, l]) => b - a || k - l)).toEqual(inTurn);
       const stragglers: number[] = [];
       for (const entry of range(entries)) {
         const children: number[] = [];
