@@ -366,12 +366,19 @@ export class Agent {
       const targets = toTargets(graph, wanted);
       // A batch of its own: who has seen what is read from the spines, and nothing may stand before an erase's zeroing.
       requireFreshBatch();
-      const decision = this.#decide(state, targets, mode, disposal);
+      // A plan is compared with others that are decided beside it, each on the graph as it is.
+      const keepsBroken = options.plan === undefined;
+      const decision = this.#decide(state, targets, mode, disposal, { keepsBroken });
       if (options.plan !== undefined && options.plan !== planIdOf(state, decision)) {
         throw staleness(options.plan, this.#plan(state, targets, mode, disposal));
       }
       if (decision.isNoop) return toOutcome(this.#core, state, decision, null);
-      batch.addRecall(time, decision);
+      try {
+        batch.addRecall(time, decision);
+      } catch (error) {
+        if (keepsBroken) graph.mendLegs(decision);
+        throw error;
+      }
       apply(decision);
       endBatch(decision.erased);
       return toOutcome(this.#core, state, decision, batch.record);
@@ -393,12 +400,19 @@ export class Agent {
     return this.#read((state) => this.#plan(state, toTargets(state.graph, wanted), mode, disposal));
   }
 
-  #decide(state: AgentState, targets: IdList, mode: Mode, disposal: Disposal): Decision {
+  #decide(
+    state: AgentState,
+    targets: IdList,
+    mode: Mode,
+    disposal: Disposal,
+    options?: { keepsBroken: boolean },
+  ): Decision {
     const request = { targets, mode, disposal };
     return decideRecall(
       state.graph,
       request,
       needsSeen(state.graph, request) ? state.records.seenIndex() : null,
+      options,
     );
   }
 

@@ -40,8 +40,11 @@ export const DEAD = FLAGS.removed | FLAGS.recalled;
 
 /** What the deciding of a recall found on its way, and carrying it out would have to look for again. */
 export interface Decided {
-  /** Every leg that breaks. */
+  /** Every leg that breaks, and of each the memory that loses it. */
   brokenLegs: Uint32Array;
+  losers: Uint32Array;
+  /** Whether they are broken in the graph already: whoever decided so carries it out next, or mends them. */
+  legsAreBroken: boolean;
   /** All that lies below its erased targets; null if that is not known. */
   belowErased: Uint32Array | null;
 }
@@ -201,7 +204,7 @@ export class Graph {
    */
   applyRecall(record: number, recall: RecallSpine, decided?: Decided) {
     const { targets, removed, mode, disposal } = recall;
-    if (decided) this.#breakLegs(decided.brokenLegs);
+    if (decided && !decided.legsAreBroken) this.#breakLegs(decided);
     for (const target of targets) {
       if (this.isAlive(target)) {
         this.#die(target, record, FLAGS.recalled);
@@ -214,7 +217,7 @@ export class Graph {
         (disposal === "erase" ? FLAGS.eraseTarget : 0);
       if (this.diedAt[target] === 0) this.diedAt[target] = record;
     }
-    for (let i = 0; i < removed.length; i++) this.#die(removed[i] as number, record, FLAGS.removed);
+    this.#dieAll(removed, record);
     if (!decided) for (let i = 0; i < removed.length; i++) this.#breakLegsOf(removed[i] as number);
     for (const entry of recall.explained) if (this.diedAt[entry] === 0) this.diedAt[entry] = record;
     if (disposal === "erase") this.setFlag(removed, FLAGS.gone);
@@ -248,13 +251,34 @@ export class Graph {
     this.aliveCount--;
   }
 
-  #breakLegs(legs: Uint32Array) {
-    const { legOwner, legBroken, holding } = this;
-    for (let i = 0; i < legs.length; i++) {
-      const leg = legs[i] as number;
+  #dieAll(entries: IdList, record: number) {
+    const { flags, diedAt } = this;
+    for (let i = 0; i < entries.length; i++) {
+      const entry = entries[i] as number;
+      flags[entry] = (flags[entry] as number) | FLAGS.removed;
+      diedAt[entry] = record;
+    }
+    this.aliveCount -= entries.length;
+  }
+
+  #breakLegs({ brokenLegs, losers }: Decided) {
+    const { legBroken, holding } = this;
+    for (let i = 0; i < brokenLegs.length; i++) {
+      const leg = brokenLegs[i] as number;
+      const owner = losers[i] as number;
       legBroken[leg >>> 5] = (legBroken[leg >>> 5] as number) | (1 << (leg & 31));
-      const owner = legOwner[leg] as number;
       holding[owner] = (holding[owner] as number) - 1;
+    }
+  }
+
+  /** Takes back what a decision broke. */
+  mendLegs({ brokenLegs, losers }: Pick<Decided, "brokenLegs" | "losers">) {
+    const { legBroken, holding } = this;
+    for (let i = 0; i < brokenLegs.length; i++) {
+      const leg = brokenLegs[i] as number;
+      const owner = losers[i] as number;
+      legBroken[leg >>> 5] = (legBroken[leg >>> 5] as number) & ~(1 << (leg & 31));
+      holding[owner] = (holding[owner] as number) + 1;
     }
   }
 

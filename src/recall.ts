@@ -1,4 +1,5 @@
-// Decides which entries die when some are recalled: fair, strict or contact. Pure: graph in, decision out.
+// Decides which entries die when some are recalled: fair, strict or contact. Graph in, decision out; the graph is left as it
+// was found, or with the legs broken for who carries the decision out next.
 //
 // fair     a worklist: an entry dies → each leg it stands in breaks once → a memory whose last holding leg broke dies
 // strict   dies whatever is below the target: reached through any leg ever declared, broken legs and dead memories included
@@ -45,11 +46,15 @@ export function needsSeen(graph: Graph, { targets, mode }: RecallRequest): boole
   return mode === "contact" || targets.some((target) => graph.targetMode(target) === "contact");
 }
 
-/** @param seen who has seen what, up to the head; null where needsSeen says no */
+/**
+ * @param seen who has seen what, up to the head; null where needsSeen says no
+ * @param keepsBroken leaves the legs broken that break: to be carried out, or mended, before anything else is asked of the graph
+ */
 export function decideRecall(
   graph: Graph,
   request: RecallRequest,
   seen: SeenIndex | null,
+  { keepsBroken = false } = {},
 ): Decision {
   const { targets, mode, disposal } = request;
   const modeOf = (target: number): Mode => {
@@ -96,8 +101,9 @@ export function decideRecall(
       : walkBelow(graph, contact.filter(isErased), seen, false);
     for (let i = 0; i < belowIt.entries.length; i++) eraseIfDead(belowIt.entries.at(i));
   }
-  for (const entry of dying.order.view())
-    if (graph.is(entry, FLAGS.belowErased)) eraseIfDead(entry);
+  if (dying.hasMarked)
+    for (const entry of dying.order.view())
+      if (graph.is(entry, FLAGS.belowErased)) eraseIfDead(entry);
 
   const contactBelow = new NumberList();
   if (mode === "contact") {
@@ -114,11 +120,12 @@ export function decideRecall(
   const erased = toErase.sorted();
   const alsoErased =
     disposal === "erase" ? erased.filter((entry) => !dying.isRemoved(entry)) : erased;
-  const brokenLegs = dying.brokenLegs();
+  const { brokenLegs, losers } = dying.broken();
   const survivors = dying.survivors();
   const reasons = dying.reasons(removed);
   for (const entry of erased) marked[entry] = 0;
   dying.release();
+  if (!keepsBroken) graph.mendLegs({ brokenLegs, losers });
   return {
     targets,
     mode,
@@ -132,6 +139,8 @@ export function decideRecall(
       return survivors();
     },
     brokenLegs,
+    losers,
+    legsAreBroken: keepsBroken,
     // Under contact more is below than legs lead to.
     belowErased: contact.length === 0 ? belowErased.entries.slice(0) : null,
     erased,
@@ -156,6 +165,8 @@ class Dying {
   /** Legs that break, and the memory that loses each. */
   readonly #broken: NumberList;
   readonly #losers: NumberList;
+  /** Those of all that die. */
+  #flagsSeen = 0;
 
   constructor(graph: Graph, targets: IdList) {
     this.#graph = graph;
@@ -163,6 +174,11 @@ class Dying {
     this.#targets = new Set(targets);
     [this.order, this.#legs, this.#parents, this.#broken, this.#losers] = this.#scratch.lists;
     for (const list of this.#scratch.lists) list.length = 0;
+  }
+
+  /** Whether one of them is marked as below an erased target. */
+  get hasMarked(): boolean {
+    return (this.#flagsSeen & FLAGS.belowErased) !== 0;
   }
 
   has(entry: number): boolean {
@@ -177,6 +193,7 @@ class Dying {
     const { dying } = this.#scratch;
     if (dying[entry] === 1) return;
     dying[entry] = 1;
+    this.#flagsSeen |= this.#graph.flags[entry] as number;
     this.order.push(entry);
     this.#legs.push(leg + 1);
     this.#parents.push(parent);
@@ -185,8 +202,8 @@ class Dying {
   /**
    * Breaks every leg that a dying entry stands in, until no more memory loses its last.
    *
-   * The legs are broken in the graph itself, and mended by `release`: a recall's time goes into memory that no cache holds,
-   * and counts kept apart would be as much again.
+   * The legs are broken in the graph itself: a recall's time goes into memory that no cache holds, and counts kept apart
+   * would be as much again.
    */
   spread() {
     for (let from = 0; from < this.order.length; ) {
@@ -227,21 +244,25 @@ class Dying {
       unheld += (left - 1) >>> 31;
     }
     let deaths = 0;
+    let flagsSeen = 0;
     for (let i = 0; i < unheld; i++) {
       const owner = owners[i] as number;
-      if (dying[owner] === 1 || (flags[owner] as number) & DEAD) continue;
+      const is = flags[owner] as number;
+      if (dying[owner] === 1 || is & DEAD) continue;
       dying[owner] = 1;
+      flagsSeen |= is;
       owners[deaths] = owner;
       legs[deaths] = (legs[i] as number) + 1;
       parents[deaths++] = parents[i] as number;
     }
+    this.#flagsSeen |= flagsSeen;
     this.order.append(owners, deaths);
     this.#legs.append(legs, deaths);
     this.#parents.append(parents, deaths);
   }
 
-  brokenLegs(): Uint32Array {
-    return this.#broken.slice(0);
+  broken() {
+    return { brokenLegs: this.#broken.slice(0), losers: this.#losers.slice(0) };
   }
 
   survivors(): () => IdList {
@@ -278,17 +299,11 @@ class Dying {
     });
   }
 
-  /** Leaves graph and scratch as they were found. */
+  /** Leaves the scratch as it was found. */
   release() {
-    const { legBroken, holding } = this.#graph;
     const { dying } = this.#scratch;
-    for (let i = 0; i < this.#broken.length; i++) {
-      const leg = this.#broken.at(i);
-      const owner = this.#losers.at(i);
-      legBroken[leg >>> 5] = (legBroken[leg >>> 5] as number) & ~(1 << (leg & 31));
-      holding[owner] = (holding[owner] as number) + 1;
-    }
-    for (let i = 0; i < this.order.length; i++) dying[this.order.at(i)] = 0;
+    const order = this.order.view();
+    for (let i = 0; i < order.length; i++) dying[order[i] as number] = 0;
   }
 }
 
