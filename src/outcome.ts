@@ -2,6 +2,7 @@
 // spines, and are read when someone looks: they tell the moment of the call, whatever was recalled since.
 
 import { planId } from "./chain.ts";
+import type { IdList } from "./codec.ts";
 import type { AgentCore } from "./core.ts";
 import { CheeseError } from "./errors.ts";
 import { FLAGS, type Graph } from "./graph.ts";
@@ -37,9 +38,9 @@ export function toPlan(
     const { removed, survivors, erased } = decisions[mode];
     return {
       plan: planIdOf(state, decisions[mode]),
-      removed: [...removed],
-      survivors: [...survivors],
-      erased: [...erased],
+      removed: toList(removed),
+      survivors: toList(survivors),
+      erased: toList(erased),
     };
   };
   return Object.assign(outcome, {
@@ -96,14 +97,14 @@ function outcomeOf(
 ): Outcome {
   const lists = new LazyLists(core, state, decision, record);
   const outcome = {
-    targets: [...decision.targets],
+    targets: toList(decision.targets),
     mode: decision.mode,
     disposal: decision.disposal,
     dryRun,
     plan: "",
-    removed: [...decision.removed],
+    removed: toList(decision.removed),
     survivors: [],
-    erased: [...decision.erased],
+    erased: toList(decision.erased),
     reasons: [],
     record,
   };
@@ -116,6 +117,13 @@ function outcomeOf(
   }
   if (!decision.isNoop) core.beforeClose(new WeakRef(lists));
   return outcome;
+}
+
+/** By hand: an array spread from a typed one goes through its iterator, a step a number. */
+function toList(ids: IdList): EntryId[] {
+  const list = new Array<EntryId>(ids.length);
+  for (let i = 0; i < ids.length; i++) list[i] = ids[i] as number;
+  return list;
 }
 
 /**
