@@ -42,7 +42,7 @@ export const DEAD = FLAGS.removed | FLAGS.recalled;
 export interface Decided {
   /** Every leg that breaks, and of each the memory that loses it. */
   brokenLegs: Uint32Array;
-  losers: Uint32Array;
+  losers: Uint32Array<ArrayBuffer>;
   /** Whether they are broken in the graph already: whoever decided so carries it out next, or mends them. */
   legsAreBroken: boolean;
   /** All that lies below its erased targets; null if that is not known. */
@@ -122,6 +122,12 @@ export class Graph {
 
   isAlive(entry: number): boolean {
     return ((this.flags[entry] as number) & DEAD) === 0;
+  }
+
+  /** Whether an entry lived when a record had been carried out. */
+  livedAt(entry: number, record: number): boolean {
+    if (this.isAlive(entry)) return true;
+    return !this.is(entry, FLAGS.bornDead) && (this.diedAt[entry] as number) > record;
   }
 
   is(entry: number, flag: number): boolean {

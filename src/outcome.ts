@@ -1,19 +1,26 @@
 // What a recall tells its caller. The lists are there at once; the legs behind `survivors` and `reasons` stand in the
 // spines, and are read when someone looks: they tell the moment of the call, whatever was recalled since.
 
+import { NO_IDS } from "./arrays.ts";
 import { planId } from "./chain.ts";
 import type { IdList } from "./codec.ts";
 import type { AgentCore } from "./core.ts";
 import { CheeseError } from "./errors.ts";
-import { FLAGS, type Graph } from "./graph.ts";
+import type { Graph } from "./graph.ts";
 import type { AgentPlace } from "./log.ts";
-import type { Decision } from "./recall.ts";
+import { type Decision, survivorsOf } from "./recall.ts";
 import type { Records } from "./records.ts";
 import type { AgentState } from "./state.ts";
 import type { EntryId, Mode, Outcome, Plan, Reason, Survivor } from "./terms.ts";
 
-export function planIdOf({ place }: { place: AgentPlace }, decision: Decision): string {
-  return planId(place.ids.agentId, decision.mode, decision.disposal, decision);
+/** Of a decision that is not carried out yet. */
+export function planIdOf({ place, graph, log }: AgentState, decision: Decision): string {
+  return idOf(place, decision, survivorsOf(graph, decision, log.end.record));
+}
+
+function idOf({ ids }: AgentPlace, decision: Decision, survivors: IdList): string {
+  const { mode, disposal, targets, removed, erased } = decision;
+  return planId(ids.agentId, mode, disposal, { targets, removed, survivors, erased });
 }
 
 /** The outcome of a recall that was carried out, after it was applied; or of one that changes nothing. */
@@ -35,9 +42,10 @@ export function toPlan(
 ): Plan {
   const outcome = outcomeOf(core, state, decisions[chosen], { dryRun: true, record: null });
   const alternative = (mode: Mode) => {
-    const { removed, survivors, erased } = decisions[mode];
+    const { removed, erased } = decisions[mode];
+    const survivors = survivorsOf(state.graph, decisions[mode], state.log.end.record);
     return {
-      plan: planIdOf(state, decisions[mode]),
+      plan: idOf(state.place, decisions[mode], survivors),
       removed: toList(removed),
       survivors: toList(survivors),
       erased: toList(erased),
@@ -137,6 +145,7 @@ class LazyLists {
   readonly #record: number;
   readonly #legCount: number;
   #plan: string | null = null;
+  #surviving: IdList | null = null;
   #survivors: Survivor[] | null = null;
   #reasons: Reason[] | null = null;
 
@@ -153,18 +162,27 @@ class LazyLists {
   }
 
   get plan(): string {
-    this.#plan ??= planIdOf(this.#core, this.#decision);
+    const { place } = this.#core;
+    const decision = this.#decision;
+    if (decision.losers.length === 0) this.#plan ??= idOf(place, decision, NO_IDS);
+    this.#plan ??= this.#core.readSpines(({ graph }) =>
+      idOf(place, decision, this.#survivingIn(graph)),
+    );
     return this.#plan;
   }
 
+  #survivingIn(graph: Graph): IdList {
+    this.#surviving ??= survivorsOf(graph, this.#decision, this.#record);
+    return this.#surviving;
+  }
+
   get survivors(): Survivor[] {
-    const { survivors } = this.#decision;
-    if (survivors.length === 0) return [];
+    if (this.#decision.losers.length === 0) return [];
     this.#survivors ??= this.#core.readSpines((records) => {
       const dying = new Set([...this.#decision.targets, ...this.#decision.removed]);
       const lived = (entry: EntryId) =>
-        !dying.has(entry) && livedAt(records.graph, entry, this.#record);
-      return Array.from(survivors, (id) => ({
+        !dying.has(entry) && records.graph.livedAt(entry, this.#record);
+      return Array.from(this.#survivingIn(records.graph), (id) => ({
         id,
         heldBy: records
           .legs(id, undefined, this.#legCount)
@@ -192,15 +210,10 @@ class LazyLists {
   }
 
   materialise() {
+    void this.plan;
     void this.survivors;
     void this.reasons;
   }
-}
-
-/** Whether an entry lived when a record had been carried out. */
-function livedAt(graph: Graph, entry: EntryId, record: number): boolean {
-  if (graph.isAlive(entry)) return true;
-  return !graph.is(entry, FLAGS.bornDead) && (graph.diedAt[entry] as number) > record;
 }
 
 function parentsOf(records: Records, leg: number): EntryId[] {

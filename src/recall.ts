@@ -16,8 +16,6 @@ import type { Disposal, Mode } from "./terms.ts";
 
 /** What a recall would do. Entry lists ascend. */
 export interface Decision extends RecallSpine, Decided {
-  /** Memories that lose a leg and live. */
-  readonly survivors: IdList;
   /** Every entry whose text goes. */
   erased: IdList;
   /** For removed[i]: the leg that broke last, and by which parent. */
@@ -121,7 +119,6 @@ export function decideRecall(
   const alsoErased =
     disposal === "erase" ? erased.filter((entry) => !dying.isRemoved(entry)) : erased;
   const { brokenLegs, losers } = dying.broken();
-  const survivors = dying.survivors();
   const reasons = dying.reasons(removed);
   for (const entry of erased) marked[entry] = 0;
   dying.release();
@@ -134,21 +131,33 @@ export function decideRecall(
     alsoErased,
     contactBelow: contactBelow.sorted(),
     explained: NO_IDS,
-    // In order, and in the order of removed, for who looks: to be told what went, nobody need wait for it.
-    get survivors() {
-      return survivors();
-    },
     brokenLegs,
     losers,
     legsAreBroken: keepsBroken,
     // Under contact more is below than legs lead to.
     belowErased: contact.length === 0 ? belowErased.entries.slice(0) : null,
     erased,
+    // In the order of removed, for who looks: to be told what went, nobody need wait for it.
     get reasons() {
       return reasons();
     },
     isNoop: !raises && removed.length === 0 && erased.length === 0 && targetsDying === 0,
   };
+}
+
+/**
+ * Memories that lose a leg by a decision and live, ascending.
+ *
+ * @param record the newest when it was decided, or carried out: what died later is told as it was then
+ */
+export function survivorsOf(
+  graph: Graph,
+  { targets, removed, losers }: Decision,
+  record: number,
+): IdList {
+  const dying = new Set([...targets, ...removed]);
+  const lived = losers.filter((entry) => !dying.has(entry) && graph.livedAt(entry, record)).sort();
+  return lived.filter((entry, i) => i === 0 || entry !== lived[i - 1]);
 }
 
 const NO_LEG = -1;
@@ -263,22 +272,6 @@ class Dying {
 
   broken() {
     return { brokenLegs: this.#broken.slice(0), losers: this.#losers.slice(0) };
-  }
-
-  survivors(): () => IdList {
-    const { flags } = this.#graph;
-    const { dying } = this.#scratch;
-    const found = this.#losers.slice(0);
-    let count = 0;
-    for (let i = 0; i < found.length; i++) {
-      const entry = found[i] as number;
-      if (dying[entry] === 1 || (flags[entry] as number) & DEAD) continue;
-      found[count++] = entry;
-    }
-    return once(() => {
-      const sorted = found.slice(0, count).sort();
-      return sorted.filter((entry, i) => i === 0 || entry !== sorted[i - 1]);
-    });
   }
 
   reasons(removed: IdList): () => Reasons {
