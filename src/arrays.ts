@@ -31,6 +31,11 @@ export class NumberList {
     return this.#array[index] as number;
   }
 
+  /** Of an ascending list: the place of the last number that is at most `value`; -1 if none is. */
+  lastAtMost(value: number): number {
+    return lastAtMost(this.#array, this.length, value);
+  }
+
   /** The list as a row of bits, 32 a number: bit i, which must be in it. */
   bit(i: number): boolean {
     return (((this.#array[i >>> 5] as number) >>> (i & 31)) & 1) === 1;

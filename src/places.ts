@@ -1,6 +1,6 @@
 // Where each record stands in the log: for every entry its spine and its area, for the few others their spine.
 
-import { grown, lastAtMost, NumberList } from "./arrays.ts";
+import { grown, NumberList } from "./arrays.ts";
 import { AREA_UNIT_BYTES } from "./codec.ts";
 
 export const ACT = { erases: 1, drop: 2 } as const;
@@ -84,7 +84,7 @@ export class Places {
 
   /** Slot of the recall or drop with a record number; -1 if there is none. */
   actOf(record: number): number {
-    const slot = lastAtMost(this.actRecord.view(), this.actRecord.length, record);
+    const slot = this.actRecord.lastAtMost(record);
     return slot !== -1 && this.actRecord.at(slot) === record ? slot : -1;
   }
 
@@ -101,7 +101,7 @@ export class Places {
 
   /** Slot of the corroboration that added a leg; -1 if the leg came with its memory. */
   corroborationOfLeg(leg: number): number {
-    const slot = lastAtMost(this.legs.view(), this.legs.length, leg);
+    const slot = this.legs.lastAtMost(leg);
     return slot !== -1 && this.legs.at(slot) === leg ? slot : -1;
   }
 

@@ -5,6 +5,7 @@
 // the start, so that a crash leaves a prefix in which nothing dead lives; the recalls follow as records.
 
 import type { Agent, LongOptions } from "./agent.ts";
+import { NumberList } from "./arrays.ts";
 import { LIMITS } from "./codec.ts";
 import type { AgentCore } from "./core.ts";
 import { CheeseError, hasCode } from "./errors.ts";
@@ -117,8 +118,8 @@ interface SeenLine {
 interface Played {
   lines: Line[];
   graph: Graph;
-  /** The file's number of each entry, at [entry - 1]. */
-  oldIds: EntryId[];
+  /** The file's number of each entry, at [entry - 1], ascending. */
+  oldIds: NumberList;
 }
 
 /** @throws CheeseError BAD_INPUT with the line; and those of any write */
@@ -139,7 +140,7 @@ async function play(source: ImportSource, { signal }: LongOptions): Promise<Play
   for await (const line of linesOf(source)) {
     number++;
     try {
-      player.play(typeof line === "string" ? line : decodeUtf8(line, "the line"), number);
+      player.play(typeof line === "string" ? line : decodeUtf8(line, "the line"));
     } catch (error) {
       if (!(error instanceof CheeseError)) throw error;
       throw new CheeseError("BAD_INPUT", `line ${number}: ${error.message}`, {
@@ -199,13 +200,13 @@ class Player {
   readonly #lines: Line[] = [];
   readonly #graph = new Graph();
   readonly #seen = new SeenIndex();
-  readonly #entryOf = new Map<EntryId, number>();
-  readonly #oldIds: EntryId[] = [];
-  /** Legs of each memory, as text, to know a repeated one. */
+  readonly #oldIds = new NumberList();
+  /** Legs of each memory that was corroborated, as text, to know a repeated one. */
   readonly #legs = new Map<number, Set<string>>();
-  readonly #entryLine: number[] = [];
+  /** Of each entry, at [entry - 1], its place among the lines that were taken. */
+  readonly #lineOf = new NumberList();
 
-  play(text: string, number: number) {
+  play(text: string) {
     const fields = parseObject(text);
     const { kind } = fields;
     if (kind === "cheesedb") {
@@ -218,7 +219,7 @@ class Player {
       return;
     }
     this.#requireHeader();
-    this.#lines.push(this.#playRecord(fields, number));
+    this.#lines.push(this.#playRecord(fields));
   }
 
   #requireHeader() {
@@ -228,12 +229,12 @@ class Player {
       );
   }
 
-  #playRecord(fields: Fields, number: number): Line {
+  #playRecord(fields: Fields): Line {
     const time = timeOf(fields.time);
     switch (fields.kind) {
       case "lot":
       case "memory":
-        return this.#playEntry(fields, time, number);
+        return this.#playEntry(fields, time);
       case "corroborate": {
         const memory = this.#entry(fields.memory, "memory");
         const leg = this.#leg(fields.leg, "leg");
@@ -244,7 +245,7 @@ class Player {
         this.#requireAlive(leg);
         if (graph.reaches(memory, new Set(leg)))
           throw wrong("the leg makes the memory depend on itself");
-        const legs = this.#legs.get(memory) as Set<string>;
+        const legs = this.#legsSoFar(memory);
         if (legs.has(leg.join())) throw wrong("the memory has this leg already");
         if (legs.size >= LIMITS.legs) throw wrong(`the memory has more than ${LIMITS.legs} legs`);
         legs.add(leg.join());
@@ -266,10 +267,10 @@ class Player {
     }
   }
 
-  #playEntry(fields: Fields, time: number, number: number): Line {
+  #playEntry(fields: Fields, time: number): Line {
     const { id } = fields;
     if (!isId(id)) throw wrong('"id" is no number from 1 on');
-    if (this.#oldIds.length > 0 && id <= (this.#oldIds.at(-1) as number))
+    if (this.#oldIds.length > 0 && id <= this.#oldIds.at(this.#oldIds.length - 1))
       throw wrong(`"id" is ${id}: ids ascend`);
     const text = textOf(fields.text, LIMITS.textBytes, "text");
     const seen = this.#seenLine(fields);
@@ -300,12 +301,19 @@ class Player {
         (fields.dropped === true ? FLAGS.gone : 0),
     );
     for (const leg of legs) this.#graph.addLeg(entry, leg);
-    if (!isLot) this.#legs.set(entry, new Set(legs.map((leg) => leg.join())));
     if (seen) this.#seen.add(entry, { base: seen.base, ranges: toRanges(seen.ids) });
-    this.#entryOf.set(id, entry);
     this.#oldIds.push(id);
-    this.#entryLine.push(number);
+    this.#lineOf.push(this.#lines.length);
     return line;
+  }
+
+  #legsSoFar(memory: number): Set<string> {
+    const known = this.#legs.get(memory);
+    if (known) return known;
+    const line = this.#lines[this.#lineOf.at(memory - 1)];
+    const legs = new Set(line?.kind === "memory" ? line.legs.map((leg) => leg.join()) : []);
+    this.#legs.set(memory, legs);
+    return legs;
   }
 
   #playRecall(fields: Fields, time: number): Line {
@@ -335,7 +343,7 @@ class Player {
   }
 
   #oldList(entries: ArrayLike<number>): string {
-    const ids = Array.from(entries, (entry) => this.#oldIds[entry - 1]);
+    const ids = Array.from(entries, (entry) => this.#oldIds.at(entry - 1));
     return ids.length === 0
       ? "nothing"
       : `${ids.slice(0, 10).join(", ")}${ids.length > 10 ? ", …" : ""}`;
@@ -345,15 +353,15 @@ class Player {
   #requireAlive(parents: EntryId[]) {
     for (const parent of parents) {
       if (this.#graph.isAlive(parent) || this.#graph.is(parent, FLAGS.bornDead)) continue;
-      throw wrong(`it stands on entry ${this.#oldIds[parent - 1]}, which is dead here`);
+      throw wrong(`it stands on entry ${this.#oldIds.at(parent - 1)}, which is dead here`);
     }
   }
 
   #entry(id: unknown, field: string): number {
-    const entry = isId(id) ? this.#entryOf.get(id) : undefined;
-    if (entry === undefined)
+    const at = isId(id) ? this.#oldIds.lastAtMost(id) : -1;
+    if (at === -1 || this.#oldIds.at(at) !== id)
       throw wrong(`"${field}" names ${quoted(id)}, which no line before has added`);
-    return entry;
+    return at + 1;
   }
 
   #ids(ids: unknown, field: string): number[] {
@@ -386,10 +394,11 @@ class Player {
       if (line.kind !== "lot" && line.kind !== "memory") continue;
       entry++;
       if (line.text === null && this.#graph.isAlive(entry)) {
-        const number = this.#entryLine[entry - 1] as number;
+        // The header stands before them.
+        const number = this.#lineOf.at(entry - 1) + 2;
         throw new CheeseError(
           "BAD_INPUT",
-          `line ${number}: entry ${this.#oldIds[entry - 1]} lives at the end of the file, and has no text`,
+          `line ${number}: entry ${this.#oldIds.at(entry - 1)} lives at the end of the file, and has no text`,
           { line: number },
         );
       }
@@ -444,7 +453,7 @@ async function writeAll(
     lots: 0,
     memories: 0,
     recalls: 0,
-    ids: oldIds.map((old, i) => [old, base + i + 1]),
+    ids: [],
   };
   let entry = 0;
   for (let next = 0; next < lines.length; ) {
@@ -477,6 +486,7 @@ async function writeAll(
           batch.addCorroboration(line.time, line.memory + base, moved(line.leg));
         } else {
           entry++;
+          report.ids.push([oldIds.at(entry - 1), base + entry]);
           const flags = end.flags[entry] as number;
           const isDead = (flags & DEAD) !== 0;
           const text = isDead && flags & FLAGS.gone ? null : line.text;
