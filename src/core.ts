@@ -616,7 +616,7 @@ export class AgentCore {
   ) {
     try {
       state.log.write(this.#batch);
-      const flushed = this.#pacer.flush(state.log.lastSegment.file);
+      const flushed = this.#pacer.flush(state.log.lastSegment.file, this.#batch.bytes);
       if (flushed) {
         const accept = async () => {
           await flushed;

@@ -5,15 +5,20 @@ import type { File } from "./disk.ts";
 /** A flush in place costs the event loop its length, and off the thread some 50 µs more. */
 const SHORT_MS = 1;
 const REMEMBERED = 16;
+/** What is more is flushed off the thread: the 50 µs do not count beside it, and a disk that hesitates keeps nobody. */
+const IN_PLACE_BYTES_MAX = 256 * 1024;
 
 export class FlushPacer {
   /** So many of the last flushes were short. Off the thread until so many in a row were. */
   #shortInARow = 0;
 
-  /** @returns a promise where the flush went off the thread, nothing where it is done */
-  flush(file: File): Promise<void> | undefined {
+  /**
+   * @param bytes written since the last flush
+   * @returns a promise where the flush went off the thread, nothing where it is done
+   */
+  flush(file: File, bytes: number): Promise<void> | undefined {
     const begun = performance.now();
-    if (this.#shortInARow >= REMEMBERED) {
+    if (this.#shortInARow >= REMEMBERED && bytes <= IN_PLACE_BYTES_MAX) {
       file.flush();
       this.#note(performance.now() - begun);
       return undefined;

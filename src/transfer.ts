@@ -504,7 +504,9 @@ async function writeAll(
             );
             report.lots++;
           } else {
-            batch.addMemory(line.time, line.legs.map(moved), { text, uri: null }, seen, isDead);
+            const legs =
+              base === 0 ? line.legs : line.legs.map((leg) => leg.map((id) => id + base));
+            batch.addMemory(line.time, legs, { text, uri: null }, seen, isDead);
             report.memories++;
           }
         }

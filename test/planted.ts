@@ -39,7 +39,7 @@ export const plantedBugs: PlantedBug[] = [
     edits: [
       edit(
         "core",
-        "const flushed = this.#pacer.flush(state.log.lastSegment.file);",
+        "const flushed = this.#pacer.flush(state.log.lastSegment.file, this.#batch.bytes);",
         "const flushed = this.#pacer && (null as Promise<void> | null);",
       ),
     ],
