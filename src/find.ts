@@ -131,13 +131,7 @@ const RARE_MAX = 8;
 
 /** The place in the needle of the byte that is rarest in what is searched; -1 if none is rare. */
 function rarestOf(wanted: Buffer, bytes: Buffer, from: number, to: number): number {
-  const limit = Math.min(to, bytes.length);
-  const step = Math.max(1, Math.floor((limit - from) / SAMPLES));
-  const counts = new Uint16Array(256);
-  for (let at = from; at < limit; at += step) {
-    const byte = bytes[at] as number;
-    counts[byte] = (counts[byte] as number) + 1;
-  }
+  const counts = sampled(bytes, from, to);
   let rarest = -1;
   let fewest = RARE_MAX + 1;
   for (const [i, byte] of wanted.entries()) {
@@ -147,6 +141,18 @@ function rarestOf(wanted: Buffer, bytes: Buffer, from: number, to: number): numb
     rarest = i;
   }
   return rarest;
+}
+
+/** How often each byte stands among some of from .. to. */
+function sampled(bytes: Buffer, from: number, to: number): Uint16Array {
+  const limit = Math.min(to, bytes.length);
+  const step = Math.max(1, Math.floor((limit - from) / SAMPLES));
+  const counts = new Uint16Array(256);
+  for (let at = from; at < limit; at += step) {
+    const byte = bytes[at] as number;
+    counts[byte] = (counts[byte] as number) + 1;
+  }
+  return counts;
 }
 
 /** Letter by letter, in any of the forms that upper and lower case give it. */
@@ -223,18 +229,41 @@ function asciiPart(letters: Buffer[][]): AsciiPart | null {
 /** A text in lower case of this size stays in the processor's cache. */
 const FOLDED_BYTES = 64 * 1024;
 
+/** So many letters at the most are hunted for: V8 then looks for the first alone, and that is what processors do best. */
+const PROBE_CHARS = 6;
+const PROBE_CHARS_MIN = 3;
+
 /**
  * Where a needle may begin by its ASCII part. As latin1 every byte is a letter, and lower case changes none of them into
  * an ASCII letter, and the length not at all.
  */
 function* placesOfAscii(bytes: Buffer, from: number, limit: number, { text, before }: AsciiPart) {
+  const probeAt = rarestLetter(text, sampled(bytes, from, limit));
+  const probe = text.slice(probeAt, probeAt + PROBE_CHARS);
   for (let at = from; at < limit; at += FOLDED_BYTES) {
     const to = Math.min(at + FOLDED_BYTES, limit);
     const folded = bytes
       .toString("latin1", at + before, to + before + text.length - 1)
       .toLowerCase();
-    for (let i = folded.indexOf(text); i !== -1; i = folded.indexOf(text, i + 1)) yield at + i;
+    for (let i = folded.indexOf(probe, probeAt); i !== -1; i = folded.indexOf(probe, i + 1))
+      if (folded.startsWith(text, i - probeAt)) yield at + i - probeAt;
   }
+}
+
+/** The place of the letter, of either case, that is rarest by the counts and has some letters behind it. */
+function rarestLetter(text: string, counts: Uint16Array): number {
+  let rarest = 0;
+  let fewest = Number.POSITIVE_INFINITY;
+  for (let i = 0; i <= Math.max(0, text.length - PROBE_CHARS_MIN); i++) {
+    const letter = text[i] as string;
+    const forms = new Set([letter.charCodeAt(0), letter.toUpperCase().charCodeAt(0)]);
+    let count = 0;
+    for (const byte of forms) count += counts[byte] as number;
+    if (count >= fewest) continue;
+    fewest = count;
+    rarest = i;
+  }
+  return rarest;
 }
 
 function* placesOfFirsts(bytes: Buffer, from: number, limit: number, firsts: Buffer[]) {
