@@ -9,7 +9,7 @@ import { compact } from "./compact.ts";
 import type { AgentCore, Transaction } from "./core.ts";
 import { folderBytes } from "./disk.ts";
 import { copied, Drafts, type NewMemory, refusalOf } from "./drafts.ts";
-import { CheeseError } from "./errors.ts";
+import { CheeseError, hasCode } from "./errors.ts";
 import { FLAGS } from "./graph.ts";
 import { requireOptions } from "./options.ts";
 import { planIdOf, staleness, toOutcome, toPlan } from "./outcome.ts";
@@ -475,6 +475,29 @@ export class Agent {
     return this.#read(
       (state) => readEntry(state, requireEntry(state.graph, id), { withText: true }).text,
     );
+  }
+
+  /**
+   * Texts of some entries, in one read: for a list in which those whose text is gone, or does not check, stand without.
+   *
+   * @throws CheeseError NO_ENTRY
+   */
+  async readableTexts(ids: Iterable<EntryId>): Promise<Map<EntryId, string>> {
+    const wanted = listOf(ids, "ids");
+    return this.#read(({ graph, records }) => {
+      const texts = new Map<EntryId, string>();
+      for (const id of wanted) {
+        requireEntry(graph, id);
+        try {
+          records.spine(id);
+          const found = records.text(id);
+          if (found) texts.set(id, found.text);
+        } catch (error) {
+          if (!hasCode(error, "CORRUPT")) throw error;
+        }
+      }
+      return texts;
+    });
   }
 
   /** An entry whole: text, legs and whether each holds, and what was built on it. @throws CheeseError NO_ENTRY, CORRUPT */

@@ -1,7 +1,15 @@
 // A handle on one agent: lists of additions, sessions, reading, handles that share or follow each other, what other
 // processes write, what opening finds, reading only, deleting under a handle, and two agents that know nothing of each other.
 
-import { appendFileSync, lstatSync, readdirSync, readFileSync } from "node:fs";
+import {
+  appendFileSync,
+  closeSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Disk, realDisk } from "../src/disk.ts";
@@ -380,6 +388,22 @@ describe("sessions", () => {
 });
 
 describe("reading", () => {
+  test("readable texts are those that are there and check; an unknown entry is refused", async () => {
+    const { store, agent } = await tempAgent();
+    const ids = await agent.addLots(
+      ["kept", "erased", "damaged"].map((text) => ({ label: "web_page", text })),
+    );
+    await agent.recall([2], { disposal: "erase" });
+    const path = segmentOf(store, agent);
+    const at = readFileSync(path).indexOf("damaged");
+    const file = openSync(path, "r+");
+    writeSync(file, "D", at);
+    closeSync(file);
+    expect(await agent.readableTexts(ids)).toEqual(new Map([[1, "kept"]]));
+    expect(await codeOf(() => agent.text(3))).toBe("CORRUPT");
+    expect(await codeOf(() => agent.readableTexts([1, 4]))).toBe("NO_ENTRY");
+  });
+
   test("get, text and show give one entry: without its text, its text alone, and whole", async () => {
     const { agent } = await tempPune();
     const lot = {

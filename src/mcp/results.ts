@@ -1,6 +1,6 @@
 // Results that fit: texts, legs and rows cut to what a client takes, each cut marked, each text beside its source.
 
-import { type Agent, type EntryId, hasCode, type Outcome, type Why } from "../index.ts";
+import type { Agent, EntryId, Outcome, Why } from "../index.ts";
 
 /** Clients cut or store results that are longer. */
 const RESULT_BYTES_MAX = 20_000;
@@ -148,16 +148,10 @@ export async function textsOf(
   agent: Agent,
   { removed, survivors }: Outcome,
 ): Promise<Map<EntryId, CutText>> {
-  const texts = new Map<EntryId, CutText>();
   const stay = survivors.slice(0, ROWS_MAX).map(({ id }) => id);
-  for (const id of [...removed.slice(0, ROWS_MAX), ...stay]) {
-    // What is damaged goes too: it is shown without its text.
-    const text = await agent.text(id).catch((error) => {
-      if (hasCode(error, "CORRUPT")) return null;
-      throw error;
-    });
-    if (text !== null) texts.set(id, cutText(text, ROW_TEXT_CHARACTERS_MAX));
-  }
+  const texts = new Map<EntryId, CutText>();
+  for (const [id, text] of await agent.readableTexts([...removed.slice(0, ROWS_MAX), ...stay]))
+    texts.set(id, cutText(text, ROW_TEXT_CHARACTERS_MAX));
   return texts;
 }
 
