@@ -456,33 +456,48 @@ export class Graph {
 
   /** Lays the tail's edges beside the settled ones: half the cost of the lists to walk, and the form a snapshot keeps. */
   settle() {
+    for (const _ of this.settling());
+  }
+
+  /** The same in steps of a millisecond or so. No leg may be added in between. */
+  *settling(): Generator<undefined> {
     if (this.tailCount === 0 && this.settledEntries === this.entryCount) return;
     const { entryCount, settledEntries, childStart, childLegs, tailLeg, tailParent, tailCount } =
       this;
     // A counting sort by the parent: no list is walked, since each step of a walk waits for the one before.
     const start = new Uint32Array(entryCount + 2);
-    for (let entry = 1; entry <= settledEntries; entry++)
-      start[entry + 1] = (childStart[entry + 1] as number) - (childStart[entry] as number);
-    for (let edge = 1; edge <= tailCount; edge++) {
-      const next = (tailParent[edge] as number) + 1;
-      start[next] = (start[next] as number) + 1;
-    }
-    for (let entry = 1; entry <= entryCount + 1; entry++)
-      start[entry] = (start[entry] as number) + (start[entry - 1] as number);
+    yield* inParts(settledEntries, (from, to) => {
+      for (let entry = from; entry < to; entry++)
+        start[entry + 1] = (childStart[entry + 1] as number) - (childStart[entry] as number);
+    });
+    yield* inParts(tailCount, (from, to) => {
+      for (let edge = from; edge < to; edge++) {
+        const next = (tailParent[edge] as number) + 1;
+        start[next] = (start[next] as number) + 1;
+      }
+    });
+    yield* inParts(entryCount + 1, (from, to) => {
+      for (let entry = from; entry < to; entry++)
+        start[entry] = (start[entry] as number) + (start[entry - 1] as number);
+    });
     const end = start.slice();
     const legs = new Uint32Array(start[entryCount + 1] as number);
-    for (let entry = 1; entry <= settledEntries; entry++) {
-      let at = end[entry] as number;
-      for (let i = childStart[entry] as number; i < (childStart[entry + 1] as number); i++)
-        legs[at++] = childLegs[i] as number;
-      end[entry] = at;
-    }
-    for (let edge = 1; edge <= tailCount; edge++) {
-      const parent = tailParent[edge] as number;
-      const at = end[parent] as number;
-      legs[at] = tailLeg[edge] as number;
-      end[parent] = at + 1;
-    }
+    yield* inParts(settledEntries, (from, to) => {
+      for (let entry = from; entry < to; entry++) {
+        let at = end[entry] as number;
+        for (let i = childStart[entry] as number; i < (childStart[entry + 1] as number); i++)
+          legs[at++] = childLegs[i] as number;
+        end[entry] = at;
+      }
+    });
+    yield* inParts(tailCount, (from, to) => {
+      for (let edge = from; edge < to; edge++) {
+        const parent = tailParent[edge] as number;
+        const at = end[parent] as number;
+        legs[at] = tailLeg[edge] as number;
+        end[parent] = at + 1;
+      }
+    });
     this.childStart = start;
     this.childLegs = legs;
     this.settledEntries = entryCount;
@@ -541,6 +556,16 @@ export class Graph {
     const heads = new Uint32Array(this.flags.length);
     heads.set(this.tailHead);
     this.tailHead = heads;
+  }
+}
+
+const SETTLED_AT_ONCE = 64 * 1024;
+
+/** Work on 1 .. last, a part after the other. */
+function* inParts(last: number, work: (from: number, to: number) => void): Generator<undefined> {
+  for (let from = 1; from <= last; from += SETTLED_AT_ONCE) {
+    work(from, Math.min(from + SETTLED_AT_ONCE, last + 1));
+    yield;
   }
 }
 

@@ -34,6 +34,7 @@ export class AgentState {
   /** Record of a snapshot that was passed over: a log that ends before it has lost its end. */
   readonly #atLeast: number;
   #isOpen = false;
+  #settling: Generator<undefined> | null = null;
 
   /** Reads the head mark, the snapshot, and where the log stands; `step` then reads the rest. */
   constructor(place: AgentPlace) {
@@ -80,6 +81,7 @@ export class AgentState {
    */
   step(forMs: number): boolean {
     const until = performance.now() + forMs;
+    if (!this.#settleBy(until)) return false;
     const { log, graph, places, reader } = this;
     const trusted = Math.max(this.headMark.record, this.flushedRecord);
     log.lookAgain();
@@ -105,7 +107,16 @@ export class AgentState {
     }
     if (!this.#isOpen) this.#requireEnd();
     this.#isOpen = true;
-    if (graph.tailCount > SETTLE_EDGES) graph.settle();
+    if (graph.tailCount > SETTLE_EDGES) this.#settling = graph.settling();
+    return this.#settleBy(until);
+  }
+
+  /** Goes on with laying edges side by side, if that is under way; whether it is done. */
+  #settleBy(until: number): boolean {
+    while (this.#settling) {
+      if (this.#settling.next().done) this.#settling = null;
+      else if (performance.now() > until) return false;
+    }
     return true;
   }
 

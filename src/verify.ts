@@ -45,6 +45,7 @@ export interface VerifyOptions {
 }
 
 const SLICE_MS = 10;
+const ENTRIES_AT_ONCE = 64 * 1024;
 /** A writer may change the files under the reading: what looks wrong then is looked at again. */
 const ATTEMPTS = 3;
 const PROBLEMS_MAX = 1000;
@@ -155,12 +156,14 @@ class Check {
     this.#snapshotHealth = health === "ok" ? "stale" : health;
     this.#snapshot = snapshot;
     try {
+      // A large snapshot has taken its time.
+      await tick();
       const log = new Log({ ...this.#place, access: "read" });
       this.#log = log;
       log.requireBeginning();
       await this.#replay(log);
       await this.#inspect(log);
-      this.#checkErasures(log);
+      await this.#checkErasures(log);
       this.#checkWitnesses(log);
     } catch (error) {
       this.#problem(error);
@@ -300,7 +303,7 @@ class Check {
   }
 
   /** A missing text is right only where a record took it; one that a record took must be missing. */
-  #checkErasures(log: Log) {
+  async #checkErasures(log: Log) {
     const graph = this.#graph;
     const places = this.#places;
     const records = new Records(log, graph, places, this.#reader);
@@ -318,6 +321,7 @@ class Check {
     let last = 0;
     let file = "";
     for (let entry = 1; entry <= graph.entryCount; entry++) {
+      if (entry % ENTRIES_AT_ONCE === 0) await tick();
       if (entry > last) {
         segment++;
         const info = log.segment(segment);
