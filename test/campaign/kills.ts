@@ -456,8 +456,13 @@ export const kills: Campaign = async ({ seed, more, keep }) => {
     try {
       await run();
     } catch (error) {
-      const left = join(keep, `kills-${seed}-${done}`);
-      writeImage(left, readImage(path));
+      let left = join(keep, `kills-${seed}-${done}`);
+      try {
+        writeImage(left, readImage(path));
+      } catch (cause) {
+        // A process of the round may still be at work in it.
+        left = `nothing: ${(cause as Error).message}`;
+      }
       const facts = error instanceof CheeseError ? ` (${error.code})` : "";
       failures.push({
         what: `${what}: ${(error as Error).message}${facts}`,
