@@ -135,10 +135,10 @@ class Soak {
     child.stderr.setEncoding("utf8").on("data", (part: string) => {
       errors += part;
     });
-    const ended = new Promise<NodeJS.Signals | null>((resolve) => {
-      child.on("close", (_code, signal) => {
+    const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
+      child.on("close", (code, signal) => {
         isOpen();
-        resolve(signal);
+        resolve(signal ?? code);
       });
     });
     // While it starts, opens and recovers; or while it works.
@@ -146,8 +146,11 @@ class Soak {
     else if (random() < 0.2) await pause(this.#below(250));
     else await Promise.all([opened, opened.then(() => pause(this.#below(60)))]);
     await this.#stopAndKill(child);
-    life.wasKilled = (await ended) === "SIGKILL";
-    if (!life.wasKilled && errors) throw new Error(`${life.name} ended by itself: ${errors}`);
+    const how = await ended;
+    life.wasKilled = how === "SIGKILL";
+    // A command that came to its end may have had a note to give: that it finished another's erase.
+    if (!life.wasKilled && how !== 0)
+      throw new Error(`${life.name} ended by itself with ${how}: ${errors}`);
     if (isCommand) {
       if (said.trimEnd().endsWith("}"))
         life.written.push([(JSON.parse(said) as { id: number }).id, text]);
