@@ -793,8 +793,8 @@ function toSource(state: AgentState, lot: EntryId): Source {
 /** @throws CheeseError USAGE, TOO_LARGE, NOT_UTF8 */
 function requireLot({ label, text, uri }: NewLot) {
   const hint = "A label is a short category, like user_message or web_page.";
-  const labelBytes = checkText(label, LIMITS.labelBytes, "the label", hint);
-  if (labelBytes === 0) throw new CheeseError("USAGE", "a lot needs a label");
+  checkText(label, LIMITS.labelBytes, "the label", hint);
+  if (label === "") throw new CheeseError("USAGE", "a lot needs a label");
   checkText(text, LIMITS.textBytes, "the text");
   if (uri !== undefined && uri !== null) checkText(uri, LIMITS.uriBytes, "the uri");
 }

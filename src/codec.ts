@@ -3,6 +3,7 @@
 
 import { crc32 } from "node:zlib";
 import { grown, NO_IDS } from "./arrays.ts";
+import { crc32Of } from "./crc.ts";
 import { CheeseError, corrupt } from "./errors.ts";
 import type { Disposal, Mode } from "./terms.ts";
 
@@ -286,7 +287,7 @@ export interface RecallSpine {
 }
 
 const SPINE_LEAD_BYTES = 5;
-const VIEWED_BYTES_MAX = 128;
+const VARINT_BYTES_MAX = 5;
 
 /** Builds one spine after another in one buffer; the bytes of the newest lie from `start` to `end`. */
 export class SpineWriter {
@@ -295,7 +296,6 @@ export class SpineWriter {
   end = 0;
   /** CRC-32 of the agent's id: a spine that strays into another agent's log does not check there. */
   readonly #seed: number;
-  readonly #views: (Buffer | undefined)[] = [];
 
   constructor(agentId: Buffer) {
     this.#seed = crc32(agentId);
@@ -372,20 +372,8 @@ export class SpineWriter {
       rest >>>= 7;
     }
     this.buffer[at] = rest;
-    this.buffer.writeUInt32LE(crc32(this.#view(this.start, this.end), this.#seed), this.end);
+    this.buffer.writeUInt32LE(crc32Of(this.buffer, this.start, this.end, this.#seed), this.end);
     this.end += 4;
-  }
-
-  /** Views of short spines are made once: making one costs as much as the check. */
-  #view(start: number, end: number): Buffer {
-    if (end > VIEWED_BYTES_MAX) return this.buffer.subarray(start, end);
-    const slot = start * VIEWED_BYTES_MAX + end;
-    let view = this.#views[slot];
-    if (view?.buffer !== this.buffer.buffer) {
-      view = this.buffer.subarray(start, end);
-      this.#views[slot] = view;
-    }
-    return view;
   }
 
   lot(f: {
@@ -522,10 +510,7 @@ export class SpineReader {
     const length = this.#varint();
     const end = this.#at + length;
     if (length < 16 || end > limit) throw corrupt("a spine runs over its batch", { offset: at });
-    if (
-      !checked &&
-      bytes.readUInt32LE(end - 4) !== crc32(bytes.subarray(at, end - 4), this.#seed)
-    ) {
+    if (!checked && bytes.readUInt32LE(end - 4) !== crc32Of(bytes, at, end - 4, this.#seed)) {
       throw corrupt("a spine does not check", { offset: at });
     }
     this.#limit = end - 4;
@@ -594,18 +579,30 @@ export class SpineReader {
   }
 
   #varint(): number {
+    const at = this.#at;
+    const byte = this.#bytes[at] as number;
+    // Most are of one byte.
+    if (at < this.#limit && byte < 128) {
+      this.#at = at + 1;
+      return byte;
+    }
+    return this.#longVarint();
+  }
+
+  #longVarint(): number {
     const bytes = this.#bytes;
-    let at = this.#at;
+    const limit = Math.min(this.#at + VARINT_BYTES_MAX, this.#limit);
     let value = 0;
-    for (let shift = 0; shift < 35; shift += 7) {
-      if (at >= this.#limit) break;
-      const byte = bytes[at++] as number;
-      value += (byte & 127) * 2 ** shift;
+    let unit = 1;
+    for (let at = this.#at; at < limit; at++) {
+      const byte = bytes[at] as number;
+      value += (byte & 127) * unit;
       if (byte < 128) {
-        this.#at = at;
         if (value > 0xffff_ffff) break;
+        this.#at = at + 1;
         return value;
       }
+      unit *= 128;
     }
     throw corrupt("a number runs over its spine", { offset: this.#at });
   }

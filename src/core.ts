@@ -467,6 +467,7 @@ export class AgentCore {
     // Always: another process's compaction that died leaves copies of living texts, and no mark in the log.
     removeLeftovers(disk, folder, state.log.generation);
     const before = state.log.end.record;
+    state.log.lookAgain();
     if (!state.log.isCurrent()) state = await this.#catchUp();
     if (state.log.sealIsDoubtful) state.log.rewriteSeal();
     // A torn batch may stand behind zeros: a loss of power need not have kept its header.

@@ -98,14 +98,23 @@ export function toLeg(leg: Iterable<EntryId>): EntryId[] {
 /** @throws CheeseError NO_LEG when there is none, TOO_LARGE when there are too many */
 export function ascendingSet(parents: EntryId[]): EntryId[] {
   if (parents.length === 0) throw new CheeseError("NO_LEG", "a leg needs at least one parent");
-  if (parents.length === 1) return parents;
-  parents.sort((a, b) => a - b);
-  const distinct = parents.filter((parent, i) => i === 0 || parent !== parents[i - 1]);
+  const distinct = ascends(parents) ? parents : sorted(parents);
   if (distinct.length > LIMITS.parentsOfALeg) {
     const message = `a leg has ${distinct.length} parents; at most ${LIMITS.parentsOfALeg} are allowed`;
     throw new CheeseError("TOO_LARGE", message);
   }
   return distinct;
+}
+
+function ascends(numbers: number[]): boolean {
+  for (let i = 1; i < numbers.length; i++)
+    if ((numbers[i] as number) <= (numbers[i - 1] as number)) return false;
+  return true;
+}
+
+function sorted(numbers: number[]): number[] {
+  numbers.sort((a, b) => a - b);
+  return numbers.filter((number, i) => i === 0 || number !== numbers[i - 1]);
 }
 
 export function isList(value: unknown): boolean {

@@ -44,12 +44,15 @@ function firstBadByte(bytes: Uint8Array): number {
   return 0;
 }
 
+/** Of one UTF-16 unit; a pair of them takes 4. */
+const UTF8_BYTES_MAX = 3;
+
 /**
- * Checks a string before it is stored; returns its size in bytes.
+ * Checks a string before it is stored.
  *
  * @throws CheeseError NOT_UTF8 for half a surrogate pair, TOO_LARGE over the limit
  */
-export function checkText(text: string, bytesMax: number, what: string, hint?: string): number {
+export function checkText(text: string, bytesMax: number, what: string, hint?: string) {
   if (typeof text !== "string") throw new TypeError(`${what} is a string, got ${typeof text}`);
   if (!text.isWellFormed()) {
     throw new CheeseError(
@@ -57,6 +60,7 @@ export function checkText(text: string, bytesMax: number, what: string, hint?: s
       `${what} holds half a surrogate pair, which UTF-8 cannot say`,
     );
   }
+  if (text.length * UTF8_BYTES_MAX <= bytesMax) return;
   const bytes = Buffer.byteLength(text);
   if (bytes > bytesMax)
     throw new CheeseError(
@@ -64,7 +68,6 @@ export function checkText(text: string, bytesMax: number, what: string, hint?: s
       `${what} has ${bytes} bytes; at most ${bytesMax} are allowed`,
       { hint },
     );
-  return bytes;
 }
 
 const NAME_FORBIDDEN = /[\p{Cc}\p{Zl}\p{Zp}/\\]/u;

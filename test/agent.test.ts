@@ -20,6 +20,13 @@ import { runChild, runChildNow, startChild } from "./spawn.ts";
 const upTo = (last: number, first = 1) =>
   Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
+/** Longer than a handle keeps the lock after a write. */
+const LOCK_IS_LET_GO_MS = 200;
+
+/** What docs/format.md promises behind the end of a log. */
+const RESERVE_BYTES = 64 * 1024;
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** The refusal of a list, with the facts that it carries. */
@@ -883,6 +890,25 @@ describe("other processes", () => {
     await agent.close();
     await store.deleteAgent("alice");
     expect(await ask()).toEqual(["NO_AGENT", "NO_AGENT"]);
+  });
+
+  test("where another process gave back the space ahead, a writer keeps its reserve all the same", async () => {
+    const { store, agent, token } = await tempAgent();
+    const path = segmentOf(store, agent);
+    const room = () => lstatSync(path).size - writtenBytes(path);
+    const child = startChild("rest", { store: store.path, token, texts: ["the other's"] });
+    expect(await child.next()).toBe("rests");
+    for (let i = 0; i < 20; i++) await agent.addLot("x", "y".repeat(10_000));
+    const roomBefore = room();
+    await pause(LOCK_IS_LET_GO_MS);
+    // It closes in order, and cuts off what it does not need.
+    child.tell("close");
+    expect(await child.next()).toBe("closed");
+    expect(room()).toBeLessThan(roomBefore);
+    for (let i = 0; i < 20; i++) {
+      await agent.addLot("x", "y".repeat(10_000));
+      expect(room()).toBeGreaterThanOrEqual(RESERVE_BYTES);
+    }
   });
 
   test("a text that another process erases while it is being read is not served", async () => {

@@ -126,6 +126,17 @@ const jobs: Record<string, () => Promise<void>> = {
     say("closed");
   },
 
+  /** Adds `texts` as lots, says so once it has let the lock go, and closes when it is told to. */
+  async rest() {
+    const agent = await open();
+    for (const text of texts) await agent.addLot("child", text);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    say("rests");
+    listen();
+    await agent.close();
+    say("closed");
+  },
+
   /** Writes batches of `group` lots until it is killed or `forMs` are over, and says [[id, text], …] of each. */
   async write() {
     const agent = await open();

@@ -180,8 +180,11 @@ const args: Target = {
       must(time === null || !Number.isNaN(time.getTime()), "a time is none");
       const name = refusable(() => normaliseName(given));
       if (name !== null) must(normaliseName(name) === name && !/[/\\\0]/.test(name), "no name");
-      const bytes = refusable(() => checkText(given, 64, "it"));
-      must(bytes === null || decodeUtf8(Buffer.from(given)) === given, "a text does not come back");
+      const passes = refusable(() => checkText(given, 64, "it") ?? true);
+      must(
+        passes === null || decodeUtf8(Buffer.from(given)) === given,
+        "a text does not come back",
+      );
       refusable(() => parseToken(given));
       parseFingerprint(given);
       stripThinking(given);
