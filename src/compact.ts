@@ -63,8 +63,8 @@ export function compact(core: AgentCore, options: CompactOptions): Promise<Compa
     if (hasSpaceToGive(state)) {
       options.signal?.throwIfAborted();
       const generation = await rewrite(core, state, options);
-      state = await core.orShut(() => {
-        switchTo(generation, state);
+      state = await core.orShut(async () => {
+        await switchTo(generation, state);
         return core.reopen();
       });
     }
@@ -135,6 +135,7 @@ async function rewrite(
             });
           break;
         }
+        if (writer.isFull) await writer.seal(before);
         before = writer.copy(batch, before, reader, file);
         at = batch.end;
         if (writer.sliceIsOver()) {
@@ -145,7 +146,7 @@ async function rewrite(
       }
       done += window.size;
     }
-    writer.finish(before);
+    await writer.finish(before);
   } catch (error) {
     // A copy that stays holds texts that a later erase by this handle would not know of.
     await core.orShut(() => writer.abandon());
@@ -155,12 +156,17 @@ async function rewrite(
 }
 
 /** From the renaming on, what is written to the old segments is lost. */
-function switchTo(generation: number, { log, place: { disk, folder } }: AgentState) {
+async function switchTo(generation: number, { log, place: { disk, folder } }: AgentState) {
   const old = log.folder;
   const logs = logFolder(folder);
   disk.rename(join(logs, `${generation}${UNFINISHED}`), join(logs, String(generation)));
   disk.flushFolder(logs);
-  removeFolderWhole(disk, old);
+  // One at a time: it takes the system some 10 ms to let go of a full segment.
+  for (const name of disk.list(old)) {
+    removeFolderWhole(disk, join(old, name));
+    await tick();
+  }
+  disk.removeFolder(old);
   disk.flushFolder(logs);
 }
 
@@ -191,6 +197,10 @@ class GenerationWriter {
     return this.#written + this.#waiting;
   }
 
+  get isFull(): boolean {
+    return this.#offset >= (this.#state.place.segmentBytes ?? SEGMENT_BYTES);
+  }
+
   sliceIsOver(): boolean {
     const now = performance.now();
     if (now - this.#sliceBegun < SLICE_MS) return false;
@@ -202,7 +212,6 @@ class GenerationWriter {
   copy(batch: FoundBatch, before: LogEnd, reader: SpineReader, from: File): LogEnd {
     const { graph, place } = this.#state;
     const { agentId } = place.ids;
-    if (this.#file && this.#offset >= (place.segmentBytes ?? SEGMENT_BYTES)) this.#seal(before);
     if (!this.#file) this.#begin(before);
 
     const spines = Buffer.from(batch.bytes.subarray(batch.spinesAt));
@@ -242,10 +251,19 @@ class GenerationWriter {
     return end;
   }
 
-  finish(end: LogEnd) {
+  /** Ends the segment, once it is full; the next copy begins another. */
+  async seal({ record, entries, head }: LogEnd) {
+    const { agentId } = this.#state.place.ids;
+    this.#add(
+      encodeSeal(record, entries, head, { agentId, segment: this.#number, offset: this.#offset }),
+    );
+    await this.#close();
+  }
+
+  async finish(end: LogEnd) {
     if (!this.#file) this.#begin(end);
     this.#add(Buffer.alloc(RESERVE_BYTES));
-    this.#close();
+    await this.#close();
     this.#state.place.disk.flushFolder(this.#folder);
   }
 
@@ -269,14 +287,6 @@ class GenerationWriter {
     this.#written = SEGMENT_START;
   }
 
-  #seal({ record, entries, head }: LogEnd) {
-    const { agentId } = this.#state.place.ids;
-    this.#add(
-      encodeSeal(record, entries, head, { agentId, segment: this.#number, offset: this.#offset }),
-    );
-    this.#close();
-  }
-
   #add(bytes: Buffer) {
     this.#parts.push(bytes);
     this.#waiting += bytes.length;
@@ -290,10 +300,11 @@ class GenerationWriter {
     this.#waiting = 0;
   }
 
-  #close() {
+  async #close() {
     this.#writeOut();
-    this.#file?.flush();
+    await this.#file?.flushOffThread();
     this.#file?.close();
     this.#file = null;
+    this.#written = 0;
   }
 }

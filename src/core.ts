@@ -494,7 +494,7 @@ export class AgentCore {
       this.opened.erasesFinished++;
       this.#markIsDue = true;
     }
-    state.log.flushZeroed();
+    await state.log.flushZeroed((file, bytes) => this.#pacer.flush(file, bytes));
     this.#done = state.places.lastErase;
     if (this.#markIsDue) this.#writeMark(state);
     state.log.restoreReserve();
@@ -657,7 +657,7 @@ export class AgentCore {
       }
       state.records.zeroAreas(entries.subarray(from, from + ZEROED_AT_ONCE));
     }
-    state.log.flushZeroed();
+    await state.log.flushZeroed((file, bytes) => this.#pacer.flush(file, bytes));
     this.#done = state.log.end.record;
     this.#markIsDue = true;
     state.log.restoreReserve();

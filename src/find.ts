@@ -1,10 +1,12 @@
 // Searches the raw bytes of files. Knows no format, so that it cannot share a bug with one.
 
 import { type Disk, type File, filesBelow, isMissing } from "./disk.ts";
+import { type Anchor, Hunter } from "./scan.ts";
 import type { FindMatch } from "./terms.ts";
 import { tick } from "./tick.ts";
 
-const CHUNK_BYTES = 1024 * 1024;
+/** What was read is searched while it is in the processor's cache. */
+const CHUNK_BYTES = 256 * 1024;
 const EXCERPT_BYTES = 32;
 const SLICE_MS = 10;
 
@@ -41,7 +43,8 @@ export async function findBytes(
   const found: Found = { count: 0, matches: [], filesScanned: 0, bytesScanned: 0 };
   // A match may stand across two chunks, and an excerpt shows what is around it.
   const around = EXCERPT_BYTES + needle.bytesMax;
-  const buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES + 2 * around);
+  const hunter = newHunter(CHUNK_BYTES + 2 * around);
+  const buffer = hunter?.bytes ?? Buffer.allocUnsafeSlow(CHUNK_BYTES + 2 * around);
   let begun = performance.now();
   for (const { path, name } of files) {
     let file: File;
@@ -63,7 +66,9 @@ export async function findBytes(
         const own = Math.min(bytes.length - (at - from), CHUNK_BYTES);
         if (own > 0) found.bytesScanned += own;
         // A match belongs to the chunk in which it begins.
-        for (const { start, end } of needle.matches(bytes, at - from, at - from + CHUNK_BYTES)) {
+        for (const start of placesOf(needle, hunter, bytes, at - from, at - from + own)) {
+          const end = needle.matchAt(bytes, start);
+          if (end === -1) continue;
           found.count++;
           if (found.matches.length >= options.matchesMax) continue;
           const excerpt = isMasked ? "(masked)" : excerptOf(bytes, start, end);
@@ -85,74 +90,36 @@ export async function findBytes(
   return found;
 }
 
-/** What is looked for, and how. */
+/** What is looked for. */
 interface Needle {
   /** The longest match, in bytes. */
   bytesMax: number;
-  /** Matches that begin in from .. to, ascending. */
-  matches(bytes: Buffer, from: number, to: number): Iterable<{ start: number; end: number }>;
+  /** Where a match that begins at `start` ends; -1 if none begins there. */
+  matchAt(bytes: Buffer, start: number): number;
+  /** All that the first byte may be. */
+  firstBytes: Set<number>;
+  /** Bytes that every match has, ascending by their place; none where no place is sure. */
+  anchors: Anchor[];
 }
+
+/** The first of a long needle are enough. */
+const ANCHORS_MAX = 64;
 
 function exactNeedle(wanted: Buffer): Needle {
-  const last = wanted.length - 1;
+  const { length } = wanted;
   return {
-    bytesMax: wanted.length,
-    *matches(bytes, from, to) {
-      const rarest = rarestOf(wanted, bytes, from, to);
-      if (rarest === -1) {
-        for (
-          let at = bytes.indexOf(wanted, from);
-          at !== -1 && at < to;
-          at = bytes.indexOf(wanted, at + 1)
-        ) {
-          yield { start: at, end: at + wanted.length };
-        }
-        return;
-      }
-      const byte = wanted[rarest] as number;
-      for (
-        let at = bytes.indexOf(byte, from + rarest);
-        at !== -1 && at - rarest < to;
-        at = bytes.indexOf(byte, at + 1)
-      ) {
-        const start = at - rarest;
-        const end = start + wanted.length;
-        // Two bytes first: a call is what costs.
-        if (bytes[start] !== wanted[0] || bytes[end - 1] !== wanted[last]) continue;
-        if (end <= bytes.length && wanted.compare(bytes, start, end) === 0) yield { start, end };
-      }
+    bytesMax: length,
+    matchAt(bytes, start) {
+      if (start + length > bytes.length) return -1;
+      for (let i = 0; i < length; i++) if (bytes[start + i] !== wanted[i]) return -1;
+      return start + length;
     },
+    firstBytes: new Set(wanted.subarray(0, 1)),
+    anchors: [...wanted.subarray(0, ANCHORS_MAX)].map((byte, offset) => ({
+      offset,
+      bytes: [byte, byte],
+    })),
   };
-}
-
-const SAMPLES = 4096;
-/** Of the samples: hunting for one byte is faster than for the whole while it is no more frequent. */
-const RARE_MAX = 8;
-
-/** The place in the needle of the byte that is rarest in what is searched; -1 if none is rare. */
-function rarestOf(wanted: Buffer, bytes: Buffer, from: number, to: number): number {
-  const counts = sampled(bytes, from, to);
-  let rarest = -1;
-  let fewest = RARE_MAX + 1;
-  for (const [i, byte] of wanted.entries()) {
-    const count = counts[byte] as number;
-    if (count >= fewest) continue;
-    fewest = count;
-    rarest = i;
-  }
-  return rarest;
-}
-
-/** How often each byte stands among some of from .. to. */
-function sampled(bytes: Buffer, from: number, to: number): Uint16Array {
-  const limit = Math.min(to, bytes.length);
-  const step = Math.max(1, Math.floor((limit - from) / SAMPLES));
-  const counts = new Uint16Array(256);
-  for (let at = from; at < limit; at += step) {
-    const byte = bytes[at] as number;
-    counts[byte] = (counts[byte] as number) + 1;
-  }
-  return counts;
 }
 
 /** Letter by letter, in any of the forms that upper and lower case give it. */
@@ -169,106 +136,97 @@ function foldedNeedle(text: string): Needle {
       .filter((form) => [...form].length === 1)
       .map((form) => Buffer.from(form, "utf8"));
   });
-  const matchAt = (bytes: Buffer, start: number): number => {
-    let at = start;
-    for (const forms of letters) {
-      const form = forms.find(
-        (form) =>
-          form.length <= bytes.length - at && form.compare(bytes, at, at + form.length) === 0,
-      );
-      if (!form) return -1;
-      at += form.length;
-    }
-    return at;
-  };
-  const bytesMax = letters.reduce((sum, forms) => sum + longest(forms), 0);
-  const ascii = asciiPart(letters);
   return {
-    bytesMax,
-    *matches(bytes, from, to) {
-      const limit = Math.min(to, bytes.length);
-      for (const at of ascii
-        ? placesOfAscii(bytes, from, limit, ascii)
-        : placesOfFirsts(bytes, from, limit, letters[0] ?? [])) {
-        const end = matchAt(bytes, at);
-        if (end !== -1) yield { start: at, end };
+    bytesMax: letters.reduce((sum, forms) => sum + longest(forms), 0),
+    matchAt(bytes, start) {
+      let at = start;
+      for (const forms of letters) {
+        const length = formAt(bytes, at, forms);
+        if (length === 0) return -1;
+        at += length;
       }
+      return at;
     },
+    firstBytes: new Set(letters[0]?.map((form) => form[0] as number)),
+    anchors: anchorsOf(letters),
   };
 }
 
 const longest = (forms: Buffer[]) => Math.max(...forms.map((form) => form.length));
 
-interface AsciiPart {
-  /** In lower case. */
-  text: string;
-  /** Bytes of the needle in front of it. */
-  before: number;
+/** How many bytes the form has that stands there; 0 if none does. */
+function formAt(bytes: Buffer, at: number, forms: Buffer[]): number {
+  for (const form of forms) {
+    if (at + form.length > bytes.length) continue;
+    let i = 0;
+    while (i < form.length && bytes[at + i] === form[i]) i++;
+    if (i === form.length) return i;
+  }
+  return 0;
 }
 
-/** The longest run of ASCII letters of a needle of which it is known how many bytes stand before it; null if there is none. */
-function asciiPart(letters: Buffer[][]): AsciiPart | null {
-  let best: AsciiPart | null = null;
-  let run: AsciiPart | null = null;
+/** As far as it is sure how many bytes stand before, and where no more than two may stand. */
+function anchorsOf(letters: Buffer[][]): Anchor[] {
+  const anchors: Anchor[] = [];
   let before = 0;
   for (const forms of letters) {
     const bytes = longest(forms);
-    if (forms.some((form) => form.length !== bytes)) break;
-    if (bytes === 1) {
-      run ??= { text: "", before };
-      run.text += (forms[0] as Buffer).toString("latin1").toLowerCase();
-      if (run.text.length > (best?.text.length ?? 0)) best = { ...run };
-    } else {
-      run = null;
+    if (forms.some((form) => form.length !== bytes) || before > ANCHORS_MAX) break;
+    for (let i = 0; i < bytes; i++) {
+      const [one, other = one, ...more] = new Set(forms.map((form) => form[i] as number));
+      if (one === undefined || other === undefined || more.length > 0) continue;
+      anchors.push({ offset: before + i, bytes: [one, other] });
     }
     before += bytes;
   }
-  return best;
+  return anchors;
 }
 
-/** A text in lower case of this size stays in the processor's cache. */
-const FOLDED_BYTES = 64 * 1024;
-
-/** So many letters at the most are hunted for: V8 then looks for the first alone, and that is what processors do best. */
-const PROBE_CHARS = 6;
-const PROBE_CHARS_MIN = 3;
-
-/**
- * Where a needle may begin by its ASCII part. As latin1 every byte is a letter, and lower case changes none of them into
- * an ASCII letter, and the length not at all.
- */
-function* placesOfAscii(bytes: Buffer, from: number, limit: number, { text, before }: AsciiPart) {
-  const probeAt = rarestLetter(text, sampled(bytes, from, limit));
-  const probe = text.slice(probeAt, probeAt + PROBE_CHARS);
-  for (let at = from; at < limit; at += FOLDED_BYTES) {
-    const to = Math.min(at + FOLDED_BYTES, limit);
-    const folded = bytes
-      .toString("latin1", at + before, to + before + text.length - 1)
-      .toLowerCase();
-    for (let i = folded.indexOf(probe, probeAt); i !== -1; i = folded.indexOf(probe, i + 1))
-      if (folded.startsWith(text, i - probeAt)) yield at + i - probeAt;
+/** Null where a process may not use WebAssembly. */
+function newHunter(bytes: number): Hunter | null {
+  try {
+    return new Hunter(bytes);
+  } catch {
+    return null;
   }
 }
 
-/** The place of the letter, of either case, that is rarest by the counts and has some letters behind it. */
-function rarestLetter(text: string, counts: Uint16Array): number {
-  let rarest = 0;
-  let fewest = Number.POSITIVE_INFINITY;
-  for (let i = 0; i <= Math.max(0, text.length - PROBE_CHARS_MIN); i++) {
-    const letter = text[i] as string;
-    const forms = new Set([letter.charCodeAt(0), letter.toUpperCase().charCodeAt(0)]);
-    let count = 0;
-    for (const byte of forms) count += counts[byte] as number;
-    if (count >= fewest) continue;
-    fewest = count;
-    rarest = i;
-  }
-  return rarest;
+/** Where in from .. to a match may begin, ascending. The bytes are the hunter's. */
+function placesOf(
+  { anchors, firstBytes }: Needle,
+  hunter: Hunter | null,
+  bytes: Buffer,
+  from: number,
+  to: number,
+): Iterable<number> {
+  if (!hunter || anchors.length === 0) return placesOfFirst(bytes, from, to, firstBytes);
+  const [first, second] = rarestOf(anchors, sampled(bytes, from, to));
+  return hunter.places(from, to, first, second);
 }
 
-function* placesOfFirsts(bytes: Buffer, from: number, limit: number, firsts: Buffer[]) {
-  const first = new Set(firsts.map((form) => form[0] as number));
-  for (let at = from; at < limit; at++) if (first.has(bytes[at] as number)) yield at;
+function* placesOfFirst(bytes: Buffer, from: number, to: number, firstBytes: Set<number>) {
+  for (let at = from; at < to; at++) if (firstBytes.has(bytes[at] as number)) yield at;
+}
+
+/** The two that are rarest by the counts, in the order of their places; the same twice if there is but one. */
+function rarestOf(anchors: Anchor[], counts: Uint16Array): [Anchor, Anchor] {
+  const countOf = ({ bytes: [one, other] }: Anchor) =>
+    (counts[one] as number) + (one === other ? 0 : (counts[other] as number));
+  const [a, b = a] = anchors.toSorted((a, b) => countOf(a) - countOf(b)) as [Anchor, Anchor?];
+  return a.offset < b.offset ? [a, b] : [b, a];
+}
+
+const SAMPLES = 512;
+
+/** How often each byte stands among some of from .. to. */
+function sampled(bytes: Buffer, from: number, to: number): Uint16Array {
+  const step = Math.max(1, Math.floor((to - from) / SAMPLES));
+  const counts = new Uint16Array(256);
+  for (let at = from; at < to; at += step) {
+    const byte = bytes[at] as number;
+    counts[byte] = (counts[byte] as number) + 1;
+  }
+  return counts;
 }
 
 /** Some bytes around a match; what is no readable UTF-8 shows as a dot. */

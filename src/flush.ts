@@ -17,8 +17,10 @@ export class FlushPacer {
    * @returns a promise where the flush went off the thread, nothing where it is done
    */
   flush(file: File, bytes: number): Promise<void> | undefined {
+    // How long it takes says nothing about the next small one.
+    if (bytes > IN_PLACE_BYTES_MAX) return file.flushOffThread();
     const begun = performance.now();
-    if (this.#shortInARow >= REMEMBERED && bytes <= IN_PLACE_BYTES_MAX) {
+    if (this.#shortInARow >= REMEMBERED) {
       file.flush();
       this.#note(performance.now() - begun);
       return undefined;

@@ -4,7 +4,7 @@ import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import { type Disk, realDisk } from "./disk.ts";
 import { type Findings, type Inspection, inspect } from "./inspect.ts";
-import { tick } from "./tick.ts";
+import { inSlices } from "./tick.ts";
 
 /** Below this a thread takes longer to start than to help. */
 const THREADS_FROM_BYTES = 16 * 1024 * 1024;
@@ -103,15 +103,7 @@ export class Inspectors {
   async #inspectHere(job: Inspection) {
     const file = this.#disk.open(job.path, "read");
     try {
-      const steps = inspect(job, file);
-      let begun = performance.now();
-      for (let step = steps.next(); ; step = steps.next()) {
-        if (step.done) return this.#take(job, step.value);
-        if (performance.now() - begun < SLICE_MS) continue;
-        await tick();
-        this.#signal?.throwIfAborted();
-        begun = performance.now();
-      }
+      this.#take(job, await inSlices(inspect(job, file), SLICE_MS, this.#signal));
     } finally {
       file.close();
     }

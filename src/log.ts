@@ -38,6 +38,8 @@ export const RESERVE_BYTES = 64 * 1024;
 export const SEGMENT_BYTES = 32 * 1024 * 1024;
 const GROWTH_BYTES_MIN = 64 * 1024;
 const GROWTH_BYTES_MAX = 4 * 1024 * 1024;
+/** A flush writes whole pages, however little of one was changed. */
+const PAGE_BYTES = 4096;
 const ZEROS = Buffer.alloc(GROWTH_BYTES_MIN);
 
 /** Where an agent is, and how its files are to be kept. */
@@ -77,8 +79,8 @@ export interface LastBatch {
 
 export interface Segment extends SegmentInfo {
   file: File;
-  /** Whether anything was written since the last flush. */
-  unflushed: boolean;
+  /** Bytes of the pages that were zeroed since the last flush. */
+  zeroedBytes: number;
 }
 
 export function logFolder(agentFolder: string): string {
@@ -170,7 +172,7 @@ export class Log {
       try {
         segment = {
           file,
-          unflushed: false,
+          zeroedBytes: 0,
           ...readSegmentHeader(file, this.#ids, this.generation, number),
         };
       } catch (error) {
@@ -498,7 +500,7 @@ export class Log {
     file.truncate(offset + SEAL_BYTES);
     file.flush();
     const before = { record, entries, head };
-    this.#segments[segment + 1] = { file: next, unflushed: false, number: segment + 1, before };
+    this.#segments[segment + 1] = { file: next, zeroedBytes: 0, number: segment + 1, before };
     this.#segmentCount = segment + 1;
     this.#window = null;
     this.end = { ...this.end, segment: segment + 1, offset: SEGMENT_START };
@@ -546,15 +548,17 @@ export class Log {
   /** Overwrites a place with zeros, to be flushed by flushZeroed. */
   zero(segmentNumber: number, at: number, bytes: number) {
     const segment = this.segment(segmentNumber);
-    segment.unflushed = true;
+    segment.zeroedBytes += Math.max(bytes, PAGE_BYTES);
     writeZeros(segment.file, at, bytes);
   }
 
-  flushZeroed() {
+  /** @param flush how, by a file and the bytes that it has to bring to the disk */
+  async flushZeroed(flush: (file: File, bytes: number) => Promise<void> | undefined) {
     for (const segment of this.#segments) {
-      if (!segment?.unflushed) continue;
-      segment.file.flush();
-      segment.unflushed = false;
+      if (!segment || segment.zeroedBytes === 0) continue;
+      const bytes = segment.zeroedBytes;
+      segment.zeroedBytes = 0;
+      await flush(segment.file, bytes);
     }
   }
 

@@ -237,14 +237,22 @@ function readBody(file: File, header: FileHeader): Snapshot | null {
   };
 }
 
-/** Whether a snapshot says anything else than a graph and places that were read from the log up to its record. */
-export function snapshotDiffers(snapshot: Snapshot, graph: Graph, places: Places): boolean {
-  graph.settle();
+/** Whether a snapshot says anything else than a graph and places that were read from the log up to its record; in steps. */
+export function* snapshotDiffers(
+  snapshot: Snapshot,
+  graph: Graph,
+  places: Places,
+): Generator<undefined, boolean> {
+  yield* graph.settling();
   const ours = [scalarsOf(graph), ...partsOf(graph, places)].map(bytesOf);
   const theirs = [scalarsOf(snapshot.graph), ...partsOf(snapshot.graph, snapshot.places)].map(
     bytesOf,
   );
-  return ours.some((part, i) => Buffer.compare(part, theirs[i] as Uint8Array) !== 0);
+  for (const [i, part] of ours.entries()) {
+    if (Buffer.compare(part, theirs[i] as Uint8Array) !== 0) return true;
+    yield;
+  }
+  return false;
 }
 
 /** Whether every array is as long as what is counted before it asks for. */

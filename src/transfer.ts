@@ -14,6 +14,7 @@ import { parseObject } from "./jsonl.ts";
 import { decideRecall, needsSeen } from "./recall.ts";
 import { toLeg, toLegs } from "./rules.ts";
 import { idsIn, SeenIndex, toRanges } from "./seen.ts";
+import { Shelf } from "./shelf.ts";
 import type { AgentState } from "./state.ts";
 import type { Disposal, EntryId, ImportReport, Mode } from "./terms.ts";
 import { checkText, decodeUtf8 } from "./text.ts";
@@ -99,13 +100,7 @@ type Line = { time: number } & (
   | { kind: "lot"; label: string; text: string | null; uri: string | null; seen: SeenLine | null }
   | { kind: "memory"; legs: EntryId[][]; text: string | null; seen: SeenLine | null }
   | { kind: "corroborate"; memory: number; leg: EntryId[] }
-  | {
-      kind: "recall";
-      targets: Uint32Array<ArrayBuffer>;
-      mode: Mode;
-      disposal: Disposal;
-      removed: Uint32Array;
-    }
+  | { kind: "recall"; targets: EntryId[]; mode: Mode; disposal: Disposal; removed: EntryId[] }
   | { kind: "drop" }
 );
 
@@ -114,9 +109,12 @@ interface SeenLine {
   ids: number[];
 }
 
+const lineAt = (lines: Shelf, at: number): Line => JSON.parse(lines.at(at)) as Line;
+
 /** A file that was played through. */
 interface Played {
-  lines: Line[];
+  /** As JSON, each a Line. */
+  lines: Shelf;
   graph: Graph;
   /** The file's number of each entry, at [entry - 1], ascending. */
   oldIds: NumberList;
@@ -197,7 +195,7 @@ type Fields = Record<string, unknown>;
 /** Plays an export through: every rule is the engine's own. */
 class Player {
   #hasHeader = false;
-  readonly #lines: Line[] = [];
+  readonly #lines = new Shelf();
   readonly #graph = new Graph();
   readonly #seen = new SeenIndex();
   readonly #oldIds = new NumberList();
@@ -205,6 +203,8 @@ class Player {
   readonly #legs = new Map<number, Set<string>>();
   /** Of each entry, at [entry - 1], its place among the lines that were taken. */
   readonly #lineOf = new NumberList();
+  /** Entries that came without a text. */
+  readonly #textless = new NumberList();
 
   play(text: string) {
     const fields = parseObject(text);
@@ -219,7 +219,7 @@ class Player {
       return;
     }
     this.#requireHeader();
-    this.#lines.push(this.#playRecord(fields));
+    this.#lines.push(JSON.stringify(this.#playRecord(fields)));
   }
 
   #requireHeader() {
@@ -303,15 +303,16 @@ class Player {
     for (const leg of legs) this.#graph.addLeg(entry, leg);
     if (seen) this.#seen.add(entry, { base: seen.base, ranges: toRanges(seen.ids) });
     this.#oldIds.push(id);
-    this.#lineOf.push(this.#lines.length);
+    this.#lineOf.push(this.#lines.count);
+    if (text === null) this.#textless.push(entry);
     return line;
   }
 
   #legsSoFar(memory: number): Set<string> {
     const known = this.#legs.get(memory);
     if (known) return known;
-    const line = this.#lines[this.#lineOf.at(memory - 1)];
-    const legs = new Set(line?.kind === "memory" ? line.legs.map((leg) => leg.join()) : []);
+    const line = lineAt(this.#lines, this.#lineOf.at(memory - 1));
+    const legs = new Set(line.kind === "memory" ? line.legs.map((leg) => leg.join()) : []);
     this.#legs.set(memory, legs);
     return legs;
   }
@@ -339,7 +340,8 @@ class Player {
         );
     }
     this.#graph.applyRecall(1, decision);
-    return { kind: "recall", time, targets, mode, disposal, removed: decision.removed };
+    const removed = [...decision.removed];
+    return { kind: "recall", time, targets: [...targets], mode, disposal, removed };
   }
 
   #oldList(entries: ArrayLike<number>): string {
@@ -389,19 +391,15 @@ class Player {
   /** Every entry that lives at the end has its text. */
   finish(): Played {
     this.#requireHeader();
-    let entry = 0;
-    for (const line of this.#lines) {
-      if (line.kind !== "lot" && line.kind !== "memory") continue;
-      entry++;
-      if (line.text === null && this.#graph.isAlive(entry)) {
-        // The header stands before them.
-        const number = this.#lineOf.at(entry - 1) + 2;
-        throw new CheeseError(
-          "BAD_INPUT",
-          `line ${number}: entry ${this.#oldIds.at(entry - 1)} lives at the end of the file, and has no text`,
-          { line: number },
-        );
-      }
+    for (const entry of this.#textless.view()) {
+      if (!this.#graph.isAlive(entry)) continue;
+      // The header stands before them.
+      const number = this.#lineOf.at(entry - 1) + 2;
+      throw new CheeseError(
+        "BAD_INPUT",
+        `line ${number}: entry ${this.#oldIds.at(entry - 1)} lives at the end of the file, and has no text`,
+        { line: number },
+      );
     }
     return { lines: this.#lines, graph: this.#graph, oldIds: this.#oldIds };
   }
@@ -456,15 +454,15 @@ async function writeAll(
     ids: [],
   };
   let entry = 0;
-  for (let next = 0; next < lines.length; ) {
+  for (let next = 0; next < lines.count; ) {
     signal?.throwIfAborted();
     await core.commitNow(state, null, (batch, _now, apply) => {
       for (
         ;
-        next < lines.length && batch.count < LIMITS.batchRecords && batch.bytes < LIMITS.batchBytes;
+        next < lines.count && batch.count < LIMITS.batchRecords && batch.bytes < LIMITS.batchBytes;
         next++
       ) {
-        const line = lines[next] as Line;
+        const line = lineAt(lines, next);
         if (line.kind === "drop") continue;
         if (line.kind === "recall") {
           const request = {
@@ -513,7 +511,7 @@ async function writeAll(
         apply();
       }
     });
-    onProgress?.(next, lines.length);
+    onProgress?.(next, lines.count);
     await tick();
   }
   return report;

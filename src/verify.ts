@@ -29,7 +29,7 @@ import {
 } from "./segment.ts";
 import { readSnapshot, type Snapshot, snapshotDiffers, snapshotPath } from "./snapshot.ts";
 import type { VerifyReport } from "./terms.ts";
-import { tick } from "./tick.ts";
+import { inSlices, tick } from "./tick.ts";
 
 /** One thing that is wrong, and where. */
 export interface Problem extends Pick<ErrorFacts, "file" | "offset" | "entry"> {
@@ -47,7 +47,7 @@ export interface VerifyOptions {
 const SLICE_MS = 10;
 const ENTRIES_AT_ONCE = 64 * 1024;
 /** A writer may change the files under the reading: what looks wrong then is looked at again. */
-const ATTEMPTS = 3;
+const ATTEMPTS = 8;
 const PROBLEMS_MAX = 1000;
 
 /**
@@ -177,7 +177,7 @@ class Check {
     let begun = performance.now();
     let before: LogEnd = log.end;
     this.#noteHead(log.end);
-    this.#meetSnapshot(log);
+    await this.#meetSnapshot(log);
     for (;;) {
       const { segment, offset } = log.end;
       const batch = log.nextBatch(this.#headMark.record, this.#reader);
@@ -187,7 +187,7 @@ class Check {
       }
       if (!batch) return this.#handOn(log, log.end.segment, before, log.end.offset);
       log.pass(batch, this.#readBatch(log, batch));
-      this.#meetSnapshot(log);
+      await this.#meetSnapshot(log);
       if (performance.now() - begun > SLICE_MS) {
         await tick();
         signal?.throwIfAborted();
@@ -358,7 +358,7 @@ class Check {
   }
 
   /** Compares the snapshot once the replay stands where it was made. */
-  #meetSnapshot(log: Log) {
+  async #meetSnapshot(log: Log) {
     const snapshot = this.#snapshot;
     if (
       !snapshot ||
@@ -374,7 +374,13 @@ class Check {
     const isHere =
       position.head === head &&
       (isNext || (position.segment === segment && position.offset === offset));
-    if (!isHere || snapshotDiffers(snapshot, this.#graph, this.#places)) {
+    const differs = () =>
+      inSlices(
+        snapshotDiffers(snapshot, this.#graph, this.#places),
+        SLICE_MS,
+        this.#options.signal,
+      );
+    if (!isHere || (await differs())) {
       this.#problem(
         corrupt(`the snapshot of record ${position.record} says otherwise than the log`),
         { file: snapshotPath(this.#place.folder) },

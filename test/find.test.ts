@@ -3,7 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { realDisk } from "../src/disk.ts";
 import { findBytes } from "../src/find.ts";
 import { tempFolder } from "./helpers.ts";
@@ -81,5 +81,68 @@ test("finds what stands across the pieces in which a large file is read", async 
       isLeftOut: () => false,
     });
     expect(found.matches.map(({ offset }) => offset)).toEqual(places);
+  }
+});
+
+test("finds the same where two letters are everywhere, or a match hides in what is like it", async () => {
+  const folder = tempFolder();
+  const path = join(folder, "bytes");
+  await fc.assert(
+    fc.asyncProperty(
+      fc.string({ unit: fc.constantFrom("a", "A", "b"), minLength: 1, maxLength: 40 }),
+      fc.string({ unit: fc.constantFrom("a", "A", "b"), minLength: 100, maxLength: 400 }),
+      fc.nat({ max: 40 }),
+      fc.boolean(),
+      async (needle, text, before, ignoreCase) => {
+        const bytes = Buffer.from(`${"a".repeat(before)}${text}${needle}${text}`);
+        writeFileSync(path, bytes);
+        const found = await findBytes(realDisk, folder, "", needle, {
+          ignoreCase,
+          matchesMax: 10_000,
+          isSecret: () => false,
+          isLeftOut: () => false,
+        });
+        expect(found.matches.map(({ offset }) => offset)).toEqual(naive(bytes, needle, ignoreCase));
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test("counts more matches than one hunt lists", async () => {
+  const folder = tempFolder();
+  writeFileSync(join(folder, "bytes"), Buffer.alloc(700_000, "ab"));
+  for (const [needle, count] of [
+    ["a", 350_000],
+    ["ba", 349_999],
+    ["bab", 349_999],
+  ] as const) {
+    const found = await findBytes(realDisk, folder, "", needle, {
+      ignoreCase: false,
+      matchesMax: 3,
+      isSecret: () => false,
+      isLeftOut: () => false,
+    });
+    expect(found).toMatchObject({ count, bytesScanned: 700_000 });
+    expect(found.matches).toHaveLength(3);
+  }
+});
+
+test("finds the same where a process may not use WebAssembly", async () => {
+  const folder = tempFolder();
+  const bytes = Buffer.from("The cat, THE CAT and the category; thé cät");
+  writeFileSync(join(folder, "bytes"), bytes);
+  vi.stubGlobal("WebAssembly", undefined);
+  onTestFinished(() => {
+    vi.unstubAllGlobals();
+  });
+  for (const ignoreCase of [false, true]) {
+    const found = await findBytes(realDisk, folder, "", "the cat", {
+      ignoreCase,
+      matchesMax: 10,
+      isSecret: () => false,
+      isLeftOut: () => false,
+    });
+    expect(found.matches.map(({ offset }) => offset)).toEqual(naive(bytes, "the cat", ignoreCase));
   }
 });

@@ -109,7 +109,7 @@ export const plantedBugs: PlantedBug[] = [
     edits: [
       edit(
         "core",
-        "    state.log.flushZeroed();\n    this.#done = state.log.end.record;\n    this.#markIsDue = true;\n    state.log.restoreReserve();\n",
+        "    await state.log.flushZeroed((file, bytes) => this.#pacer.flush(file, bytes));\n    this.#done = state.log.end.record;\n    this.#markIsDue = true;\n    state.log.restoreReserve();\n",
         "    this.#done = state.log.end.record;\n    this.#markIsDue = true;\n",
       ),
     ],
@@ -220,7 +220,7 @@ export const plantedBugs: PlantedBug[] = [
     edits: [
       edit(
         "compact",
-        "    this.#file?.flush();\n    this.#file?.close();",
+        "    await this.#file?.flushOffThread();\n    this.#file?.close();",
         "    this.#file?.close();",
       ),
     ],
@@ -228,13 +228,7 @@ export const plantedBugs: PlantedBug[] = [
   },
   {
     name: "a compaction removes the old generation before the new one's name is flushed",
-    edits: [
-      edit(
-        "compact",
-        "  disk.flushFolder(logs);\n  removeFolderWhole(disk, old);",
-        "  removeFolderWhole(disk, old);",
-      ),
-    ],
+    edits: [edit("compact", "  disk.flushFolder(logs);\n  // One at a time", "  // One at a time")],
     among: ["erase", "compact"],
   },
   {
