@@ -489,7 +489,7 @@ export class Agent {
       for (const id of wanted) {
         requireEntry(graph, id);
         try {
-          records.spine(id);
+          records.spine(id, undefined, false);
           const found = records.text(id);
           if (found) texts.set(id, found.text);
         } catch (error) {
@@ -520,7 +520,7 @@ export class Agent {
   async *texts(filter: EntryFilter = {}): AsyncGenerator<{ id: EntryId; text: string }[]> {
     requireOptions("texts", filter);
     const toText = ({ records }: AgentState, id: EntryId, read?: ReadBytes) => {
-      records.spine(id, read);
+      records.spine(id, read, false);
       const texts = records.text(id, read);
       return texts && { id, text: texts.text };
     };

@@ -475,7 +475,9 @@ export class SpineReader {
   legEnds = new Uint32Array(16);
   parents = new Uint32Array(64);
   seenBase = 0;
-  seenRanges = new Uint32Array(0);
+  /** As in a SeenSet: the first `seenLength` numbers. */
+  seenRanges = new Uint32Array(16);
+  seenLength = 0;
   recall: RecallSpine | null = null;
   dropped = NO_IDS;
 
@@ -500,10 +502,11 @@ export class SpineReader {
    * Reads the spine at `at`, which must end by `limit`.
    *
    * @param checked whether the bytes are known to be whole (a commit marker covers them): its own check is then skipped
+   * @param whole false for no more than an entry's number, commitment and size; of what is no entry all is read
    * @returns where the next one begins
    * @throws CheeseError CORRUPT or NEWER_FORMAT
    */
-  read(bytes: Buffer, at: number, limit: number, checked: boolean): number {
+  read(bytes: Buffer, at: number, limit: number, checked: boolean, whole = true): number {
     this.#bytes = bytes;
     this.#at = at;
     this.#limit = limit;
@@ -535,11 +538,13 @@ export class SpineReader {
     }
     this.legCount = 0;
     this.seenBase = 0;
+    this.seenLength = 0;
     if (this.kind <= RECORD_KINDS.memory) {
       this.entry = this.#varint();
       this.commitmentAt = this.#at;
       this.#at += 32;
       this.areaBytes = this.#varint() * AREA_UNIT_BYTES;
+      if (!whole) return end;
       if (this.kind === RECORD_KINDS.lot) {
         this.labelBytes = this.#at < this.#limit ? (bytes[this.#at] as number) : 0;
         this.labelAt = this.#at + 1;
@@ -640,10 +645,12 @@ export class SpineReader {
 
   #seen() {
     if (this.flags & SPINE_FLAGS.seenBase) this.seenBase = this.#varint();
-    const ranges = this.#count();
-    const list = new Uint32Array(ranges * 2);
+    this.seenLength = 2 * this.#count();
+    if (this.seenLength > this.seenRanges.length)
+      this.seenRanges = grown(this.seenRanges, this.seenLength);
+    const list = this.seenRanges;
     let before = 0;
-    for (let i = 0; i < list.length; i += 2) {
+    for (let i = 0; i < this.seenLength; i += 2) {
       const first = this.#after(before);
       before = first + this.#varint();
       if (before > 0xffff_ffff)
@@ -651,7 +658,6 @@ export class SpineReader {
       list[i] = first;
       list[i + 1] = before;
     }
-    this.seenRanges = list;
   }
 
   #list(): IdList {
@@ -682,9 +688,14 @@ export class SpineReader {
     return Array.from({ length: this.legCount }, (_, k) => this.leg(k));
   }
 
-  /** Null when no seen set was recorded. */
+  get hasSeen(): boolean {
+    return (this.flags & SPINE_FLAGS.seen) !== 0;
+  }
+
+  /** Null when no seen set was recorded; a copy. */
   seen(): SeenSet | null {
-    return this.flags & SPINE_FLAGS.seen ? { base: this.seenBase, ranges: this.seenRanges } : null;
+    if (!this.hasSeen) return null;
+    return { base: this.seenBase, ranges: this.seenRanges.slice(0, this.seenLength) };
   }
 }
 

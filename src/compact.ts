@@ -60,6 +60,8 @@ export function compact(core: AgentCore, options: CompactOptions): Promise<Compa
         apply();
       });
     }
+    // Both look at every entry.
+    await tick();
     if (hasSpaceToGive(state)) {
       options.signal?.throwIfAborted();
       const generation = await rewrite(core, state, options);

@@ -1,5 +1,6 @@
 // Reads single records back from the log, each checked by itself: spines, texts, legs, recalls, seen sets.
 
+import { NumberList } from "./arrays.ts";
 import type { AreaContent, RecallSpine, SpineReader } from "./codec.ts";
 import { isZero, RECORD_KINDS, readAreaText } from "./codec.ts";
 import { CheeseError, corrupt } from "./errors.ts";
@@ -25,6 +26,8 @@ export class Records {
   readonly places: Places;
   readonly reader: SpineReader;
   #served: EntryId[] = [];
+  readonly #haveSeenSet = new NumberList();
+  #askedUpTo = 0;
 
   constructor(log: Log, graph: Graph, places: Places, reader: SpineReader) {
     this.log = log;
@@ -78,12 +81,17 @@ export class Records {
    *
    * @throws CheeseError CORRUPT when it does not check
    */
-  #spineAt(segment: number, at: number, read: ReadBytes = this.#straight): SpineReader {
+  #spineAt(
+    segment: number,
+    at: number,
+    read: ReadBytes = this.#straight,
+    whole = true,
+  ): SpineReader {
     let bytes = read(segment, at, SPINE_BYTES_LIKELY);
     const length = spineBytes(bytes);
     if (length > bytes.length) bytes = read(segment, at, length);
     try {
-      this.reader.read(bytes, 0, bytes.length, false);
+      this.reader.read(bytes, 0, bytes.length, false, whole);
     } catch (error) {
       if (!(error instanceof CheeseError)) throw error;
       const file = this.log.segment(segment).file.path;
@@ -96,11 +104,15 @@ export class Records {
     return this.reader;
   }
 
-  /** Stands the reader on an entry's spine. */
-  spine(entry: EntryId, read?: ReadBytes): SpineReader {
+  /**
+   * Stands the reader on an entry's spine.
+   *
+   * @param whole false where its text is all that is asked for: what stands behind its commitment is checked, and not read
+   */
+  spine(entry: EntryId, read?: ReadBytes, whole = true): SpineReader {
     const segment = this.log.segmentOf(entry);
     const at = this.places.spineAt[entry] as number;
-    const reader = this.#spineAt(segment, at, read);
+    const reader = this.#spineAt(segment, at, read, whole);
     if (!reader.isEntry || reader.entry !== entry) {
       const file = this.log.segment(segment).file.path;
       throw corrupt(`entry ${reader.entry} stands where entry ${entry} is due`, {
@@ -217,12 +229,21 @@ export class Records {
   seenIndex(): SeenIndex {
     const index = new SeenIndex();
     const read = this.inARow();
-    for (let entry = 1; entry <= this.graph.entryCount; entry++) {
-      if (!this.graph.is(entry, FLAGS.seen)) continue;
-      const set = this.spine(entry, read).seen();
-      if (set) index.add(entry, set);
+    for (const entry of this.#withSeenSet()) {
+      const { seenBase, seenRanges, seenLength } = this.spine(entry, read);
+      index.add(entry, seenBase, seenRanges, seenLength);
     }
     return index;
+  }
+
+  /** Ascending. Who has one has it from the start, so each entry is asked once. */
+  #withSeenSet(): Uint32Array {
+    const { flags, entryCount } = this.graph;
+    for (; this.#askedUpTo < entryCount; this.#askedUpTo++) {
+      const entry = this.#askedUpTo + 1;
+      if ((flags[entry] as number) & FLAGS.seen) this.#haveSeenSet.push(entry);
+    }
+    return this.#haveSeenSet.view();
   }
 
   /** Overwrites the areas of some entries with zeros, in ascending order; to be flushed by the caller. */

@@ -2,7 +2,8 @@
 //
 // A set may be counted on from an earlier entry's ("all that one saw, and this"), so that a long session repeats nothing.
 
-import { LIMITS, type SeenSet } from "./codec.ts";
+import { NumberList } from "./arrays.ts";
+import { LIMITS } from "./codec.ts";
 
 /** Ascending, distinct ids as ranges: from, to, from, to, …; beyond the limit the nearest are merged: too much, never too little. */
 export function toRanges(
@@ -43,16 +44,23 @@ export function* idsInDescending(ranges: ArrayLike<number>): Generator<number> {
   }
 }
 
-/** All seen sets of one agent, in ascending order of the entries that they belong to. */
-export class SeenIndex {
-  readonly #entries: number[] = [];
-  readonly #sets: SeenSet[] = [];
-  readonly #slotOf = new Map<number, number>();
+/** Up to so many numbers are looked at one by one. */
+const SHORT_RANGE = 16;
 
-  add(entry: number, set: SeenSet) {
-    this.#slotOf.set(entry, this.#entries.length);
+/** All seen sets of one agent, in ascending order of the entries that they belong to: flat, a million of them are many. */
+export class SeenIndex {
+  readonly #entries = new NumberList();
+  readonly #bases = new NumberList();
+  /** Where each set's ranges end in #ranges. */
+  readonly #ends = new NumberList();
+  readonly #ranges = new NumberList();
+
+  /** @param length how many of the numbers in `ranges` are the set's */
+  add(entry: number, base: number, ranges: Uint32Array, length = ranges.length) {
     this.#entries.push(entry);
-    this.#sets.push(set);
+    this.#bases.push(base);
+    this.#ranges.append(ranges, length);
+    this.#ends.push(this.#ranges.length);
   }
 
   /**
@@ -61,19 +69,36 @@ export class SeenIndex {
    * @param marked 1 at [id] for what is looked for; it may change under `visit`
    */
   forEachWhoSaw(marked: Uint8Array, visit: (entry: number, what: number) => void) {
+    const [entries, bases, ends] = [this.#entries.view(), this.#bases.view(), this.#ends.view()];
+    const ranges = this.#ranges.view();
     /** What each set's owner saw of the marked; 0 for nothing. A base comes before those that count on from it. */
-    const saw = new Uint32Array(this.#entries.length);
-    for (let slot = 0; slot < this.#entries.length; slot++) {
-      const { base, ranges } = this.#sets[slot] as SeenSet;
-      const baseSlot = base ? this.#slotOf.get(base) : undefined;
-      let what = baseSlot === undefined ? 0 : (saw[baseSlot] as number);
-      for (let i = 0; what === 0 && i < ranges.length; i += 2) {
-        const from = ranges[i] as number;
-        const at = marked.subarray(from, (ranges[i + 1] as number) + 1).indexOf(1);
-        if (at !== -1) what = from + at;
-      }
+    const saw = new Uint32Array(entries.length);
+    let at = 0;
+    for (let slot = 0; slot < entries.length; slot++) {
+      const base = bases[slot] as number;
+      let what = base === 0 ? 0 : (saw[this.#slotOf(base)] ?? 0);
+      const end = ends[slot] as number;
+      for (; what === 0 && at < end; at += 2)
+        what = firstMarked(marked, ranges[at] as number, ranges[at + 1] as number);
+      at = end;
       saw[slot] = what;
-      if (what !== 0) visit(this.#entries[slot] as number, what);
+      if (what !== 0) visit(entries[slot] as number, what);
     }
   }
+
+  /** -1 for an entry without a set. */
+  #slotOf(entry: number): number {
+    const slot = this.#entries.lastAtMost(entry);
+    return slot !== -1 && this.#entries.at(slot) === entry ? slot : -1;
+  }
+}
+
+/** The first that is marked in from .. to, both among them; 0 if none is. */
+function firstMarked(marked: Uint8Array, from: number, to: number): number {
+  if (to - from >= SHORT_RANGE) {
+    const at = marked.subarray(from, to + 1).indexOf(1);
+    return at === -1 ? 0 : from + at;
+  }
+  for (let id = from; id <= to; id++) if (marked[id] === 1) return id;
+  return 0;
 }

@@ -109,32 +109,47 @@ export function writeSnapshot(
 
 export type SnapshotHealth = "ok" | "none" | "damaged";
 
+export interface FoundSnapshot {
+  health: SnapshotHealth;
+  /** Null when there is none that checks and is this agent's, or it is of another generation than was asked for. */
+  snapshot: Snapshot | null;
+  /** The record that it is of, whether it can be used or not; 0 when its header does not check. */
+  record: number;
+}
+
 /**
- * Reads the snapshot; `snapshot` is null when there is none that checks and is this agent's.
+ * Reads the snapshot.
  *
+ * @param generation of the log: one of another is not read whole, since it says where things stood before; null for any
  * @throws CheeseError NEWER_FORMAT never: a snapshot of another version is as good as none
  */
 export function readSnapshot(
   disk: Disk,
   agentFolder: string,
   ids: AgentIds,
-): { health: SnapshotHealth; snapshot: Snapshot | null } {
+  generation: number | null = null,
+): FoundSnapshot {
   let file: File;
   try {
     file = disk.open(snapshotPath(agentFolder), "read");
   } catch (error) {
-    if (isMissing(error)) return { health: "none", snapshot: null };
-    if (hasCode(error, "CORRUPT")) return { health: "damaged", snapshot: null };
+    if (isMissing(error)) return { health: "none", snapshot: null, record: 0 };
+    if (hasCode(error, "CORRUPT")) return { health: "damaged", snapshot: null, record: 0 };
     throw error;
   }
   try {
     const bytes = Buffer.alloc(FILE_HEADER_BYTES);
     const header = decodeFileHeader(bytes.subarray(0, file.read(bytes, 0)), "snapshot", file.path);
-    const isOurs = header.storeId.equals(ids.storeId) && header.agentId.equals(ids.agentId);
-    const snapshot = isOurs ? readBody(file, header) : null;
-    return { health: snapshot ? "ok" : "damaged", snapshot };
+    if (!header.storeId.equals(ids.storeId) || !header.agentId.equals(ids.agentId))
+      return { health: "damaged", snapshot: null, record: 0 };
+    const { record } = header;
+    if (generation !== null && header.generation !== generation)
+      return { health: "ok", snapshot: null, record };
+    const snapshot = readBody(file, header);
+    return { health: snapshot ? "ok" : "damaged", snapshot, record };
   } catch (error) {
-    if (hasCode(error, "CORRUPT", "NEWER_FORMAT")) return { health: "damaged", snapshot: null };
+    if (hasCode(error, "CORRUPT", "NEWER_FORMAT"))
+      return { health: "damaged", snapshot: null, record: 0 };
     throw error;
   } finally {
     file.close();

@@ -7,7 +7,7 @@ import { SpineReader } from "./codec.ts";
 import { CheeseError, corrupt } from "./errors.ts";
 import { Graph } from "./graph.ts";
 import { HEAD_MARK_NAME, type HeadMark, readHeadMark } from "./headmark.ts";
-import { type AgentPlace, Log } from "./log.ts";
+import { type AgentPlace, currentGeneration, Log } from "./log.ts";
 import { ACT, Places } from "./places.ts";
 import { Records } from "./records.ts";
 import { readSpines } from "./segment.ts";
@@ -31,7 +31,7 @@ export class AgentState {
   readonly fromSnapshot: boolean;
   /** Record of the snapshot on the disk, 0 if there is none to be used. */
   snapshotRecord: number;
-  /** Record of a snapshot that was passed over: a log that ends before it has lost its end. */
+  /** Record of the snapshot, used or not: a log that ends before it has lost its end. */
   readonly #atLeast: number;
   #isOpen = false;
   #settling: Generator<undefined> | null = null;
@@ -42,7 +42,8 @@ export class AgentState {
     this.place = place;
     // Before the log, so that what it names is in what is read.
     this.headMark = readHeadMark(disk, join(folder, HEAD_MARK_NAME), ids);
-    const { snapshot } = readSnapshot(disk, folder, ids);
+    const generation = currentGeneration(disk, folder);
+    const { snapshot, record } = readSnapshot(disk, folder, ids, generation);
     this.log = new Log(place);
     try {
       this.reader = new SpineReader(ids.agentId);
@@ -55,7 +56,7 @@ export class AgentState {
       this.fromSnapshot = usable;
       this.snapshotRecord = usable ? snapshot.position.record : 0;
       this.flushedRecord = this.snapshotRecord;
-      this.#atLeast = snapshot?.position.record ?? 0;
+      this.#atLeast = record;
       if (!usable) this.log.requireBeginning();
       this.records = new Records(this.log, this.graph, this.places, this.reader);
     } catch (error) {

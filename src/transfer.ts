@@ -301,7 +301,7 @@ class Player {
         (fields.dropped === true ? FLAGS.gone : 0),
     );
     for (const leg of legs) this.#graph.addLeg(entry, leg);
-    if (seen) this.#seen.add(entry, { base: seen.base, ranges: toRanges(seen.ids) });
+    if (seen) this.#seen.add(entry, seen.base, toRanges(seen.ids));
     this.#oldIds.push(id);
     this.#lineOf.push(this.#lines.count);
     if (text === null) this.#textless.push(entry);
@@ -438,6 +438,9 @@ function timeOf(time: unknown): number {
   return ms;
 }
 
+/** So many records are written without giving way: some 10 ms. */
+const RECORDS_AT_ONCE = 1024;
+
 /** Writes what was played through, as new records of this agent. */
 async function writeAll(
   core: AgentCore,
@@ -459,7 +462,7 @@ async function writeAll(
     await core.commitNow(state, null, (batch, _now, apply) => {
       for (
         ;
-        next < lines.count && batch.count < LIMITS.batchRecords && batch.bytes < LIMITS.batchBytes;
+        next < lines.count && batch.count < RECORDS_AT_ONCE && batch.bytes < LIMITS.batchBytes;
         next++
       ) {
         const line = lineAt(lines, next);

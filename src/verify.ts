@@ -237,8 +237,8 @@ class Check {
           entry: reader.entry,
         });
       }
-      const set = reader.seen();
-      if (set) this.#seen.add(reader.entry, set);
+      if (reader.hasSeen)
+        this.#seen.add(reader.entry, reader.seenBase, reader.seenRanges, reader.seenLength);
     };
     try {
       return readSpines(batch, log.end, reader, visit, { chained: false });

@@ -316,8 +316,9 @@ export const recallBadSource = (mayErase: boolean): Tool => ({
     const planned = await agent.planRecall(ids, { mode, disposal });
     // Before the texts are gone.
     const texts = await textsOf(agent, planned);
-    const outcome =
-      plan === undefined ? planned : await agent.recall(ids, { mode, disposal, plan });
+    const done = plan === undefined ? null : await agent.recall(ids, { mode, disposal, plan });
+    // Of the same plan, so its lists are those that were read just now.
+    const outcome = done ? { ...planned, dryRun: false, record: done.record } : planned;
     const result = recallResult(outcome, texts);
     session.see([...result.goes, ...result.stays].map(({ id }) => id));
     return { ...result };
