@@ -91,8 +91,9 @@ export async function openState(place: AgentPlace): Promise<AgentState> {
     const generation = currentGeneration(place.disk, place.folder);
     let state: AgentState | null = null;
     try {
-      state = new AgentState(place);
+      state = new AgentState(place, { onThreads: true });
       while (!state.step(SLICE_MS)) await tick();
+      await state.chainChecked();
       return state;
     } catch (error) {
       state?.close();

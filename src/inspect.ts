@@ -1,4 +1,4 @@
-// Checks one segment as far as it can be checked by itself, on whichever thread: the chain, every spine and every text.
+// Checks one segment as far as it can be checked by itself, on whichever thread: the chain, and if wanted every spine and text.
 
 import type { LogEnd } from "./batch.ts";
 import type { Digest } from "./chain.ts";
@@ -21,6 +21,8 @@ export interface Inspection {
   end: number;
   /** Records at which the head is wanted. */
   headsAt: number[];
+  /** Whether nothing but the chain is checked: what a batch's marker covers is taken as whole. */
+  chainOnly: boolean;
 }
 
 export interface Findings {
@@ -49,7 +51,7 @@ export function* inspect(job: Inspection, file: File): Generator<number, Finding
   const texts = new FileWindow(file);
   const visit = (_spineAt: number, areaAt: number, head: Digest) => {
     if (wanted.has(reader.record)) findings.heads.push([reader.record, head]);
-    if (!reader.isEntry) return;
+    if (job.chainOnly || !reader.isEntry) return;
     const slot = reader.entry - job.before.entries - 1;
     if (slot >= findings.areas.length) {
       const larger = new Uint8Array(findings.areas.length * 2);
@@ -68,7 +70,7 @@ export function* inspect(job: Inspection, file: File): Generator<number, Finding
       // Where a chain broke, what follows is checked by what it says itself.
       if (findings.problems.length > 0)
         before = { record: firstRecord - 1, entries: entriesBefore, head: headBefore };
-      before = readSpines(batch, before, reader, visit, { checked: false });
+      before = readSpines(batch, before, reader, visit, { checked: job.chainOnly, whole: false });
     } catch (error) {
       if (!(error instanceof CheeseError)) throw error;
       const { code, message } = error;

@@ -24,6 +24,11 @@ export class Inspectors {
   readonly #threads = new Map<Worker, Inspection | null>();
   #wake: () => void = () => {};
 
+  /** Whether so much on a disk is inspected on other threads. */
+  static useThreads(disk: Disk, bytes: number): boolean {
+    return disk === realDisk && bytes >= THREADS_FROM_BYTES && availableParallelism() > 1;
+  }
+
   /** @param onProgress told of the bytes that were inspected since it was told last */
   constructor(
     disk: Disk,
@@ -34,7 +39,7 @@ export class Inspectors {
     this.#disk = disk;
     this.#signal = signal;
     this.#onProgress = onProgress;
-    if (disk !== realDisk || bytes < THREADS_FROM_BYTES) return;
+    if (!Inspectors.useThreads(disk, bytes)) return;
     const count = Math.min(availableParallelism(), THREADS_MAX);
     for (let i = 0; i < count; i++) this.#start();
   }

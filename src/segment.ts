@@ -207,6 +207,7 @@ export function holdsArea(batch: FoundBatch, i: number): boolean {
  * @param visit called with the reader standing on each; areaAt is the area's offset in the segment, 0 if it is not there;
  *   head is the one after this record
  * @param options.checked false to check each spine by itself too
+ * @param options.whole false to read of an entry no more than its number, commitment and size
  * @param options.chained false to take the marker's word for the head, which is then the one of every record
  * @throws CheeseError CORRUPT or NEWER_FORMAT, before the last call if the chain does not end at the marker's head
  */
@@ -215,7 +216,11 @@ export function readSpines(
   before: LogEnd,
   reader: SpineReader,
   visit: (spineAt: number, areaAt: number, head: Digest) => void,
-  { checked = true, chained = true }: { checked?: boolean; chained?: boolean } = {},
+  {
+    checked = true,
+    chained = true,
+    whole = true,
+  }: { checked?: boolean; chained?: boolean; whole?: boolean } = {},
 ): LogEnd {
   const { header, bytes, spinesAt } = batch;
   if (
@@ -231,7 +236,7 @@ export function readSpines(
   let at = spinesAt;
   let areaAt = batch.areasAt;
   for (let i = 0; i < header.count; i++) {
-    const next = reader.read(bytes, at, limit, checked);
+    const next = reader.read(bytes, at, limit, checked, whole);
     if (chained) head = link(head, bytes, at, next);
     record++;
     if (reader.record !== record)

@@ -3,10 +3,12 @@
 
 import { join } from "node:path";
 import { applyRecord } from "./apply.ts";
+import type { LogEnd } from "./batch.ts";
 import { SpineReader } from "./codec.ts";
 import { CheeseError, corrupt } from "./errors.ts";
 import { Graph } from "./graph.ts";
 import { HEAD_MARK_NAME, type HeadMark, readHeadMark } from "./headmark.ts";
+import { Inspectors } from "./inspectors.ts";
 import { type AgentPlace, currentGeneration, Log } from "./log.ts";
 import { ACT, Places } from "./places.ts";
 import { Records } from "./records.ts";
@@ -36,8 +38,17 @@ export class AgentState {
   #isOpen = false;
   #settling: Generator<undefined> | null = null;
 
-  /** Reads the head mark, the snapshot, and where the log stands; `step` then reads the rest. */
-  constructor(place: AgentPlace) {
+  /** Checks the chain on other threads while `step` reads a long log for the first time; null where `step` does it. */
+  #chain: Inspectors | null = null;
+  /** Where the segment begins that is read. */
+  #segmentBegin: LogEnd;
+
+  /**
+   * Reads the head mark, the snapshot, and where the log stands; `step` then reads the rest.
+   *
+   * @param options.onThreads whether other threads may check a long log's chain: `chainChecked` must then be awaited
+   */
+  constructor(place: AgentPlace, { onThreads = false } = {}) {
     const { disk, folder, ids } = place;
     this.place = place;
     // Before the log, so that what it names is in what is read.
@@ -58,6 +69,9 @@ export class AgentState {
       this.flushedRecord = this.snapshotRecord;
       this.#atLeast = record;
       if (!usable) this.log.requireBeginning();
+      this.#segmentBegin = this.log.end;
+      if (onThreads && !usable && Inspectors.useThreads(disk, this.log.bytes))
+        this.#chain = new Inspectors(disk, this.log.bytes, undefined, () => {});
       this.records = new Records(this.log, this.graph, this.places, this.reader);
     } catch (error) {
       this.log.close();
@@ -87,12 +101,18 @@ export class AgentState {
     const trusted = Math.max(this.headMark.record, this.flushedRecord);
     log.lookAgain();
     for (;;) {
+      const { segment: segmentBefore, offset } = log.end;
       const batch = log.nextBatch(trusted, reader);
-      if (!batch) break;
       const { segment } = log.end;
+      if (segment !== segmentBefore) this.#handOn(segmentBefore, offset);
+      if (!batch) break;
       const before = log.end.record;
-      const end = readSpines(batch, log.end, reader, (spineAt, areaAt) =>
-        applyRecord(graph, places, reader, segment, spineAt, areaAt),
+      const end = readSpines(
+        batch,
+        log.end,
+        reader,
+        (spineAt, areaAt) => applyRecord(graph, places, reader, segment, spineAt, areaAt),
+        { chained: this.#chain === null },
       );
       log.pass(batch, end);
       this.replayed += end.record - before;
@@ -110,6 +130,43 @@ export class AgentState {
     this.#isOpen = true;
     if (graph.tailCount > SETTLE_EDGES) this.#settling = graph.settling();
     return this.#settleBy(until);
+  }
+
+  /** Has the chain of a segment checked, which was read up to an offset. */
+  #handOn(segment: number, end: number) {
+    const { record, entries, head } = this.#segmentBegin;
+    this.#segmentBegin = this.log.end;
+    this.#chain?.add({
+      path: this.log.segment(segment).file.path,
+      agentId: this.place.ids.agentId,
+      segment,
+      before: { record, entries, head },
+      end,
+      headsAt: [],
+      chainOnly: true,
+    });
+  }
+
+  /** Returns once what was read hangs together by its chain. @throws CheeseError CORRUPT, DISK */
+  async chainChecked() {
+    if (!this.#chain) return;
+    this.#handOn(this.log.end.segment, this.log.end.offset);
+    try {
+      for (const { segment, problems } of await this.#chain.all()) {
+        const [problem] = problems;
+        if (!problem) continue;
+        const { code, message, offset } = problem;
+        throw new CheeseError(code, message, { file: this.log.segment(segment).file.path, offset });
+      }
+    } finally {
+      await this.#stopThreads();
+    }
+  }
+
+  async #stopThreads() {
+    const chain = this.#chain;
+    this.#chain = null;
+    await chain?.close();
   }
 
   /** Goes on with laying edges side by side, if that is under way; whether it is done. */
@@ -161,6 +218,7 @@ export class AgentState {
   }
 
   close() {
+    void this.#stopThreads();
     this.log.close();
   }
 }

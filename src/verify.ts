@@ -205,6 +205,7 @@ class Check {
       before: { record, entries, head },
       end,
       headsAt: [...this.#heads.keys()],
+      chainOnly: false,
     });
   }
 

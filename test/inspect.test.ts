@@ -91,6 +91,7 @@ function run(headsAt: number[] = []): { findings: Findings; steps: number[] } {
     before: BEFORE,
     end: at,
     headsAt,
+    chainOnly: false,
   };
   const steps: number[] = [];
   const work = inspect(job, file);
@@ -241,6 +242,7 @@ describe("where something is wrong", () => {
       before: BEFORE,
       end: at,
       headsAt: [],
+      chainOnly: false,
     };
     expect(() => inspect(job, failing).next()).toThrow("a fault of the program");
   });
