@@ -83,10 +83,18 @@ class Soak {
   /** Several processes at once, each killed and followed by the next, so many times; then all is looked at. */
   async round(processes: number, kills: number): Promise<{ kills: number; ofCommands: number }> {
     const lives: Life[] = [];
+    let hasFailed = false;
     const slots = Array.from({ length: processes }, async () => {
-      for (let i = 0; i < kills; i++) lives.push(await this.#live());
+      try {
+        for (let i = 0; i < kills && !hasFailed; i++) lives.push(await this.#live());
+      } catch (error) {
+        hasFailed = true;
+        throw error;
+      }
     });
-    await Promise.all(slots);
+    // All of them end, whatever one says: nobody is left behind who still writes, or who was stopped.
+    const ends = await Promise.allSettled(slots);
+    for (const end of ends) if (end.status === "rejected") throw end.reason;
     await this.#check(lives);
     const killed = lives.filter(({ wasKilled }) => wasKilled);
     return {
