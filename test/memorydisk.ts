@@ -154,6 +154,75 @@ export class MemoryDisk implements Disk {
   }
 }
 
+/** One call of a disk, or of one of its files: `look` is a file's stat. */
+export interface DiskCall {
+  call: keyof Disk | Exclude<keyof File, "path" | "stat"> | "look";
+  path: string;
+  /** Of a read and a write; of a truncation the size. */
+  at?: number;
+  bytes?: number;
+}
+
+/** The same disk, on which something is done before each call; the call fails with what that throws. */
+export function watched(disk: Disk, before: (call: DiskCall) => void): Disk {
+  const watch = (file: File): File => {
+    const { path } = file;
+    const passes = (call: DiskCall["call"], at?: number, bytes?: number) =>
+      before({
+        call,
+        path,
+        ...(at !== undefined && { at }),
+        ...(bytes !== undefined && { bytes }),
+      });
+    return {
+      path,
+      stat: () => {
+        passes("look");
+        return file.stat();
+      },
+      read: (into, at) => {
+        passes("read", at, into.length);
+        return file.read(into, at);
+      },
+      write: (bytes, at) => {
+        passes("write", at, bytes.length);
+        file.write(bytes, at);
+      },
+      truncate: (size) => {
+        passes("truncate", size);
+        file.truncate(size);
+      },
+      flush: () => {
+        passes("flush");
+        file.flush();
+      },
+      flushOffThread: async () => {
+        passes("flushOffThread");
+        await file.flushOffThread();
+      },
+      close: () => {
+        passes("close");
+        file.close();
+      },
+    };
+  };
+  const passed = <T>(call: keyof Disk, path: string, work: () => T): T => {
+    before({ call, path });
+    return work();
+  };
+  return {
+    open: (path, access) => passed("open", path, () => watch(disk.open(path, access))),
+    create: (path) => passed("create", path, () => watch(disk.create(path))),
+    stat: (path) => passed("stat", path, () => disk.stat(path)),
+    list: (path) => passed("list", path, () => disk.list(path)),
+    makeFolder: (path) => passed("makeFolder", path, () => disk.makeFolder(path)),
+    rename: (from, to) => passed("rename", from, () => disk.rename(from, to)),
+    removeFile: (path) => passed("removeFile", path, () => disk.removeFile(path)),
+    removeFolder: (path) => passed("removeFolder", path, () => disk.removeFolder(path)),
+    flushFolder: (path) => passed("flushFolder", path, () => disk.flushFolder(path)),
+  };
+}
+
 /** Locks of this process alone, one for each path. */
 export function memoryLocks(): MakeLock {
   const holders = new Map<string, object>();

@@ -23,6 +23,7 @@ export const FILES = [
   "apply.test",
   "segment.test",
   "headmark.test",
+  "log.test",
   "inspect.test",
   "graph.test",
   "chain.test",
