@@ -5,8 +5,20 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:f
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { areaBytesFor, LIMITS } from "../src/codec.ts";
+import {
+  AREA_UNIT_BYTES,
+  areaBytesFor,
+  BATCH_HEADER_BYTES,
+  COMMIT_MARKER_BYTES,
+  FILE_HEADER_BYTES,
+  FORMAT_VERSION,
+  LIMITS,
+  SALT_BYTES,
+  SEAL_BYTES,
+} from "../src/codec.ts";
 import { type Agent, type EntryWithText, type HistoryRecord, Store } from "../src/index.ts";
+import { RESERVE_BYTES, SEGMENT_BYTES } from "../src/log.ts";
+import { SEGMENT_START } from "../src/segment.ts";
 import { cases, makeCase } from "./golden/make.ts";
 import { collect, filesIn, tempFolder } from "./helpers.ts";
 
@@ -319,6 +331,27 @@ describe("docs/format.md", () => {
       LIMITS.batchRecords,
       LIMITS.count,
       2 ** 32 - 1,
+    ]);
+  });
+
+  test("its other sizes are the code's", () => {
+    const said = (words: RegExp) => {
+      const match = words.exec(page);
+      expect(match, words.source).not.toBe(null);
+      return match?.slice(1).map(Number);
+    };
+    expect(said(/This is format version (\d+)\./)).toEqual([FORMAT_VERSION]);
+    expect(said(/## File header \((\d+) bytes\)/)).toEqual([FILE_HEADER_BYTES]);
+    expect(said(/## Batch header \((\d+) bytes\)/)).toEqual([BATCH_HEADER_BYTES]);
+    expect(said(/## Commit marker \((\d+) bytes\)/)).toEqual([COMMIT_MARKER_BYTES]);
+    expect(said(/## Seal \((\d+) bytes\)/)).toEqual([SEAL_BYTES]);
+    expect(said(/batches one behind the other from offset (\d+)/)).toEqual([SEGMENT_START]);
+    expect(said(/\| +0 \| +(\d+) \| salt /)).toEqual([SALT_BYTES]);
+    expect(said(/size of the area ÷ (\d+);/)).toEqual([AREA_UNIT_BYTES]);
+    expect(said(/seals one when it has grown to (\d+) MiB/)).toEqual([SEGMENT_BYTES / 1024 ** 2]);
+    expect(said(/keeps at least (\d+) KiB of zeros ahead/)).toEqual([RESERVE_BYTES / 1024]);
+    expect(said(/A batch is closed when it .* has grown to (\d+) MiB/)).toEqual([
+      LIMITS.batchBytes / 1024 ** 2,
     ]);
   });
 
