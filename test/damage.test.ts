@@ -44,6 +44,9 @@ beforeAll(async () => {
   bench = new Bench(golden, join(work, "bench"));
 });
 
+/** How many there must be at least, where so many are expected of every `step`th. */
+const atLeast = (count: number, step: number) => (count * step) / (STEP ?? step);
+
 /** Every so manyth, from a place by the seed. */
 function* sample<T>(all: Iterable<T>, step: number): Generator<T> {
   const every = STEP ?? step;
@@ -92,7 +95,7 @@ describe("G4", () => {
   test("a flipped bit of any file is found where it matters, and told where it does not", async () => {
     const flips = await checkAll(sample(bitFlips(golden), 97));
     console.log(`${flips} bits flipped`);
-    expect(flips).toBeGreaterThan(500);
+    expect(flips).toBeGreaterThan(atLeast(500, 97));
   });
 
   test("a zeroed sector, two sectors changed for each other, a file removed, doubled or replaced: each gets its verdict", async () => {
@@ -100,14 +103,13 @@ describe("G4", () => {
     const swapped = await checkAll(sample(sectorsSwapped(golden), 3));
     const replaced = await checkAll(replacements(golden));
     console.log(`${zeroed} sectors zeroed, ${swapped} swapped, ${replaced} files replaced`);
-    expect(Math.min(zeroed, swapped, replaced)).toBeGreaterThan(30);
+    expect(Math.min(zeroed, replaced)).toBeGreaterThan(30);
+    expect(swapped).toBeGreaterThan(atLeast(30, 3));
   });
 
   test("many changes at once are no better hidden than one", async () => {
     const random = chance(SEED);
-    const plans = Array.from({ length: STEP === null ? 200 : 5000 }, () =>
-      manyChanges(golden, random),
-    );
+    const plans = Array.from({ length: atLeast(200, 25) }, () => manyChanges(golden, random));
     await checkAll(plans);
   });
 });
@@ -116,7 +118,7 @@ describe("G3", () => {
   test("a file cut anywhere is damage where its end was named, and otherwise told", async () => {
     const cuts = await checkAll(sample(truncations(golden), 23));
     console.log(`${cuts} truncations`);
-    expect(cuts).toBeGreaterThan(300);
+    expect(cuts).toBeGreaterThan(atLeast(300, 23));
   });
 
   test("without a head mark, the last batch cut or flipped anywhere is torn and reported; an earlier one is damage", async () => {
@@ -203,7 +205,7 @@ describe("a rollback", () => {
       else hidden++;
     }
     console.log(`${found} rollbacks found, ${hidden} that only a fingerprint tells`);
-    expect(Math.min(found, hidden)).toBeGreaterThan(10);
+    expect(Math.min(found, hidden)).toBeGreaterThan(atLeast(10, 53));
   });
 
   test("a log older than its head mark or its snapshot has lost its end", async () => {
