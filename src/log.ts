@@ -330,12 +330,7 @@ export class Log {
     const successor = this.#disk.open(join(this.folder, segmentName(segment + 1)), "read");
     try {
       const next = new FileWindow(successor);
-      const begun = findAt(next, agentId, segment + 1, SEGMENT_START);
-      if (
-        segment + 1 < this.#segmentCount ||
-        begun.what !== "nothing" ||
-        lastWritten(next, SEGMENT_START) > SEGMENT_START
-      ) {
+      if (segment + 1 < this.#segmentCount || lastWritten(next, SEGMENT_START) > SEGMENT_START) {
         throw corrupt(`${file} is not sealed, and the next segment has been written to`, {
           file,
           offset,
