@@ -40,3 +40,8 @@ test("a mutant stands in its source in the place of what it names", () => {
   const found = mutantsOf("f", SOURCE).find(({ text }) => text === "||");
   expect(found && mutated(SOURCE, found)).toBe(SOURCE.replace("2 && !", "2 || !"));
 });
+
+test("an operator is come to where its left side is, which may settle the outcome alone", () => {
+  const found = mutantsOf("f", SOURCE).find(({ text }) => text === "||");
+  expect(found?.from).toBe(SOURCE.indexOf("a < 2 &&"));
+});

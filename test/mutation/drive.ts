@@ -151,11 +151,11 @@ function reached(scripts: Script[], mutants: Mutant[]): number[] {
     const ranges = functions.flatMap((one) => one.ranges);
     // What is innermost says it: the later of those that begin no later.
     ranges.sort((a, b) => a.startOffset - b.startOffset || b.endOffset - a.endOffset);
-    for (const [number, { at }] of mine) {
+    for (const [number, { from }] of mine) {
       let count = 0;
       for (const range of ranges) {
-        if (range.startOffset > at) break;
-        if (range.endOffset > at) count = range.count;
+        if (range.startOffset > from) break;
+        if (range.endOffset > from) count = range.count;
       }
       if (count > 0) found.push(number);
     }

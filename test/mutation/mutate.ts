@@ -8,6 +8,8 @@ export interface Mutant {
   /** As in "recall". */
   file: string;
   line: number;
+  /** A test comes to it that comes to here: for an operator where its left side begins, which may settle the outcome. */
+  from: number;
   /** What stands in the source from here … */
   at: number;
   /** … to here is replaced by this. */
@@ -61,7 +63,7 @@ export function mutantsOf(file: string, source: string): Mutant[] {
   const mutants: Mutant[] = [];
   const ids = new Map<string, number>();
 
-  const add = (at: number, end: number, text: string) => {
+  const add = (at: number, end: number, text: string, from = at) => {
     const lineAt = source.lastIndexOf("\n", at - 1) + 1;
     const newline = source.indexOf("\n", at);
     const lineEnd = newline === -1 ? source.length : newline;
@@ -74,6 +76,7 @@ export function mutantsOf(file: string, source: string): Mutant[] {
       id: number === 1 ? plain : `${plain} #${number}`,
       file,
       line: source.slice(0, at).split("\n").length,
+      from,
       at,
       end,
       text,
@@ -87,7 +90,7 @@ export function mutantsOf(file: string, source: string): Mutant[] {
     if (sign === "+" && [left, right].some(isText)) return;
     const at = source.indexOf(sign, left.end);
     if (at === -1 || at >= right.start) throw new Error(`${file}: no ${sign} behind ${left.end}`);
-    for (const other of OPERATORS[sign] ?? []) add(at, at + sign.length, other);
+    for (const other of OPERATORS[sign] ?? []) add(at, at + sign.length, other, node.start);
   };
 
   const condition = (test: unknown) => {

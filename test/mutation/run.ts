@@ -160,10 +160,11 @@ function note(file: string, test: string) {
 function copyTree(name: string): string {
   const tree = join(work, name);
   mkdirSync(join(tree, "tmp"), { recursive: true });
-  for (const part of ["src", "test", "package.json", "commands"])
-    cpSync(join(ROOT, part), join(tree, part), { recursive: true });
-  for (const part of ["node_modules", "dist", "docs", "README.md"])
-    symlinkSync(join(ROOT, part), join(tree, part));
+  const copied = ["src", "test", "package.json", "commands"];
+  for (const part of copied) cpSync(join(ROOT, part), join(tree, part), { recursive: true });
+  // The documents lead to all the rest.
+  for (const part of readdirSync(ROOT))
+    if (!copied.includes(part) && part !== ".git") symlinkSync(join(ROOT, part), join(tree, part));
   return tree;
 }
 
