@@ -2,9 +2,9 @@
 
 import { crc32 } from "node:zlib";
 import { beforeEach, describe, expect, test } from "vitest";
-import type { Disk, File } from "../src/disk.ts";
+import type { Disk } from "../src/disk.ts";
 import { firstHeadMark, nextSequence, readHeadMark, writeHeadMark } from "../src/headmark.ts";
-import { MemoryDisk } from "./memorydisk.ts";
+import { MemoryDisk, watched } from "./memorydisk.ts";
 
 const PATH = "/agent/head";
 const SLOT_STEP = 512;
@@ -117,43 +117,20 @@ describe("reading", () => {
 });
 
 describe("writing", () => {
-  /** The disk's calls, to be changed one by one. */
-  const callsOfDisk = (): Disk => ({
-    open: (path) => disk.open(path),
-    create: (path) => disk.create(path),
-    stat: (path) => disk.stat(path),
-    list: (path) => disk.list(path),
-    makeFolder: (path) => disk.makeFolder(path),
-    rename: (from, to) => disk.rename(from, to),
-    removeFile: (path) => disk.removeFile(path),
-    removeFolder: (path) => disk.removeFolder(path),
-    flushFolder: (path) => disk.flushFolder(path),
-  });
-
   /** The disk, and in turn what is done to its files. */
-  function watched(): { watching: Disk; calls: string[] } {
+  function noted(): { noting: Disk; calls: string[] } {
     const calls: string[] = [];
-    const watch = (file: File): File => ({
-      ...file,
-      write: (bytes, at) => {
-        calls.push(`write ${bytes.length} at ${at}`);
-        file.write(bytes, at);
-      },
-      flush: () => calls.push("flush"),
-      close: () => calls.push("close"),
+    const noting = watched(disk, ({ call, at, bytes }) => {
+      if (call === "write") calls.push(`write ${bytes} at ${at}`);
+      if (call === "flush" || call === "close") calls.push(call);
     });
-    const watching: Disk = {
-      ...callsOfDisk(),
-      open: (path) => watch(disk.open(path)),
-      create: (path) => watch(disk.create(path)),
-    };
-    return { watching, calls };
+    return { noting, calls };
   }
 
   test("is of one slot, the one that is not the newest, flushed and closed", () => {
-    const { watching, calls } = watched();
+    const { noting, calls } = noted();
     for (const sequence of [3, 4, 5])
-      writeHeadMark(watching, PATH, IDS, { record: 1, head: head("a"), done: 0, sequence });
+      writeHeadMark(noting, PATH, IDS, { record: 1, head: head("a"), done: 0, sequence });
     const each = (at: number) => [`write 128 at ${at}`, "flush", "close"];
     expect(calls).toEqual([...each(0), ...each(SLOT_STEP), ...each(0)]);
   });
@@ -176,7 +153,7 @@ describe("writing", () => {
 
   test("does not go through a link in the folder's place", () => {
     const linked: Disk = {
-      ...callsOfDisk(),
+      ...watched(disk, () => {}),
       stat: (path) => {
         const stat = disk.stat(path);
         return stat && path === "/agent" ? { ...stat, type: "link" } : stat;
