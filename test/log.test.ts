@@ -150,6 +150,16 @@ function errorOf(call: () => unknown): unknown {
   }
 }
 
+/** What is flushed of what was zeroed: files, and how many bytes of each. */
+async function flushedOf(log: Log): Promise<[path: string, bytes: number][]> {
+  const flushed: [string, number][] = [];
+  await log.flushZeroed((file, bytes) => {
+    flushed.push([file.path, bytes]);
+    return undefined;
+  });
+  return flushed;
+}
+
 const full = (path: string) =>
   diskError("write", path, Object.assign(new Error("full"), { code: "ENOSPC" }));
 
@@ -794,6 +804,7 @@ describe("rolling over", () => {
     disk.open(pathOf(1)).truncate(SEGMENT_BYTES + RESERVE);
     log = readLog({ segmentBytes: SEGMENT_BYTES });
     log.end = { ...log.end, offset: SEGMENT_BYTES };
+    log.makeRoom(0, false);
   });
 
   const BEGUN = [
@@ -810,7 +821,7 @@ describe("rolling over", () => {
     expect(log.end.segment).toBe(1);
   });
 
-  test("begins the next segment, on the disk with its name, and only then seals this one", () => {
+  test("begins the next segment, on the disk with its name, and only then seals this one", async () => {
     log.rollIfFull();
     expect(done()).toEqual([
       ...BEGUN,
@@ -820,12 +831,16 @@ describe("rolling over", () => {
     ]);
     expect(log.end).toEqual({ segment: 2, offset: HEADER, ...end });
     expect(log.segmentCount).toBe(2);
-    expect(log.lastSegment).toMatchObject({ number: 2, before: end, unflushed: false });
+    expect(log.lastSegment).toMatchObject({ number: 2, before: end, zeroedBytes: 0 });
     expect([1, 2].map((number) => log.segment(number).file.path)).toEqual([pathOf(1), pathOf(2)]);
     expect(log.sealIsDoubtful).toBe(false);
     expect(log.isCurrent()).toBe(true);
+    // The room that is known is that of the new file.
+    log.makeRoom(1000, false);
+    expect(sizeOf(2)).toBe(HEADER + 1000 + RESERVE);
+    expect(done()).toEqual([`write 1000 at ${HEADER + RESERVE} ${nameOf(2)}`]);
     expect(readOn(log)).toEqual([]);
-    log.flushZeroed();
+    expect(await flushedOf(log)).toEqual([]);
     expect(done()).toEqual([]);
     const place = { agentId: IDS.agentId, segment: 1, offset: SEGMENT_BYTES };
     const sealed = encodeSeal(end.record, end.entries, end.head, place);
@@ -906,6 +921,34 @@ describe("making room", () => {
     grow();
     const room = bytesOf(1).subarray(size);
     expect(room.equals(Buffer.alloc(room.length))).toBe(true);
+  });
+
+  test("looks at the file once, and again when the log is looked at again or the file was changed", () => {
+    const room = (to = 0) => disk.open(pathOf(1)).truncate(log.end.offset + 1000 + RESERVE + to);
+    let looks = 0;
+    before = ({ call }) => {
+      if (call === "look") looks++;
+    };
+    const enough = (bytes: number) => {
+      looks = 0;
+      log.makeRoom(bytes, false);
+      const seen = looks;
+      expect(sizeOf(1)).toBeGreaterThanOrEqual(log.end.offset + bytes + RESERVE);
+      return seen;
+    };
+    room();
+    expect([enough(1000), enough(1000), enough(10)]).toEqual([1, 0, 0]);
+    room(-1);
+    log.lookAgain();
+    expect([enough(1000), enough(1000), enough(1000)]).toEqual([1, 1, 0]);
+    log.trim();
+    expect([enough(1000), enough(1000)]).toEqual([1, 1]);
+    // Another writer left half a batch.
+    lay(1, log.end.offset + 100, 7);
+    readOn(log);
+    enough(10);
+    log.cutTail();
+    expect(enough(10)).toBe(1);
   });
 
   test("on a full disk fails, with the file as it was", () => {
@@ -1048,29 +1091,47 @@ describe("a place that is erased", () => {
     },
   );
 
-  test("is flushed with the others of its segment, once, and no segment that nothing was zeroed in", () => {
+  test("is flushed with the others of its segment, once, and no segment that nothing was zeroed in", async () => {
     const at = layBatch(1, HEADER, "a");
     laySeal(1, at);
     laySegment(2);
     laySeal(2, HEADER);
     laySegment(3);
     const log = readLog();
-    log.flushZeroed();
-    expect(done()).toEqual([]);
+    expect(await flushedOf(log)).toEqual([]);
     log.zero(1, 300, 5);
-    log.zero(3, 300, 32);
+    log.zero(3, 300, 5000);
     log.zero(1, 400, 6);
     expect(done()).toEqual([
       `write 5 at 300 ${nameOf(1)}`,
-      `write 32 at 300 ${nameOf(3)}`,
+      `write 5000 at 300 ${nameOf(3)}`,
       `write 6 at 400 ${nameOf(1)}`,
     ]);
-    log.flushZeroed();
-    expect(done()).toEqual([`flush ${nameOf(1)}`, `flush ${nameOf(3)}`]);
-    log.flushZeroed();
-    expect(done()).toEqual([]);
+    // Of little a whole page, each time.
+    expect(await flushedOf(log)).toEqual([
+      [pathOf(1), 2 * 4096],
+      [pathOf(3), 5000],
+    ]);
+    expect(await flushedOf(log)).toEqual([]);
     log.flush();
     expect(done()).toEqual([1, 2, 3].map((number) => `flush ${nameOf(number)}`));
+  });
+
+  test("is not on the disk before its flush is done, which may be off the thread and may fail", async () => {
+    const log = readLog();
+    log.zero(1, 300, 5);
+    let isDone = false;
+    await log.flushZeroed(async () => {
+      await null;
+      isDone = true;
+    });
+    expect(isDone).toBe(true);
+    log.zero(1, 300, 5);
+    await expect(
+      log.flushZeroed(async () => {
+        throw new Error("it fails");
+      }),
+    ).rejects.toThrow("it fails");
   });
 });
 
