@@ -94,6 +94,21 @@ export const beforeEach = (hook: () => unknown) => void scope.each.push(hook);
 export const afterAll = (hook: () => unknown) => void atEnd.push(hook);
 export const onTestFinished = (hook: () => unknown) => void finishing.push(hook);
 
+/** Globals as they were before they were replaced. */
+const stubbed = new Map<string, unknown>();
+const globals = globalThis as Record<string, unknown>;
+
+export const vi = {
+  stubGlobal(name: string, value: unknown) {
+    if (!stubbed.has(name)) stubbed.set(name, globals[name]);
+    globals[name] = value;
+  },
+  unstubAllGlobals() {
+    for (const [name, value] of stubbed) globals[name] = value;
+    stubbed.clear();
+  },
+};
+
 /** Stands for every value that it matches. */
 class Matcher {
   readonly matches: (value: unknown) => boolean;
