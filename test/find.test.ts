@@ -5,8 +5,15 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { realDisk } from "../src/disk.ts";
-import { findBytes } from "../src/find.ts";
+import { type FindOptions, findBytes } from "../src/find.ts";
 import { tempFolder } from "./helpers.ts";
+
+const PLAIN: FindOptions = {
+  ignoreCase: false,
+  matchesMax: 10_000,
+  isSecret: () => false,
+  isLeftOut: () => false,
+};
 
 /** Every place where the letters stand one behind the other, each as it is or, if case is ignored, in its other case. */
 function naive(bytes: Buffer, needle: string, ignoreCase: boolean): number[] {
@@ -49,12 +56,7 @@ test("finds what a naive search finds, with regard to case and without", async (
           "utf8",
         );
         writeFileSync(path, bytes);
-        const found = await findBytes(realDisk, folder, "", needle, {
-          ignoreCase,
-          matchesMax: 10_000,
-          isSecret: () => false,
-          isLeftOut: () => false,
-        });
+        const found = await findBytes(realDisk, folder, "", needle, { ...PLAIN, ignoreCase });
         const places = naive(bytes, needle, ignoreCase);
         matches += places.length;
         expect(found.matches.map(({ offset }) => offset)).toEqual(places);
@@ -75,10 +77,8 @@ test("finds what stands across the pieces in which a large file is read", async 
   writeFileSync(join(folder, "bytes"), bytes);
   for (const ignoreCase of [false, true]) {
     const found = await findBytes(realDisk, folder, "", ignoreCase ? "cANARY 41, ЗДЕСЬ" : needle, {
+      ...PLAIN,
       ignoreCase,
-      matchesMax: 100,
-      isSecret: () => false,
-      isLeftOut: () => false,
     });
     expect(found.matches.map(({ offset }) => offset)).toEqual(places);
   }
@@ -96,12 +96,7 @@ test("finds the same where two letters are everywhere, or a match hides in what 
       async (needle, text, before, ignoreCase) => {
         const bytes = Buffer.from(`${"a".repeat(before)}${text}${needle}${text}`);
         writeFileSync(path, bytes);
-        const found = await findBytes(realDisk, folder, "", needle, {
-          ignoreCase,
-          matchesMax: 10_000,
-          isSecret: () => false,
-          isLeftOut: () => false,
-        });
+        const found = await findBytes(realDisk, folder, "", needle, { ...PLAIN, ignoreCase });
         expect(found.matches.map(({ offset }) => offset)).toEqual(naive(bytes, needle, ignoreCase));
       },
     ),
@@ -117,12 +112,7 @@ test("counts more matches than one hunt lists", async () => {
     ["ba", 349_999],
     ["bab", 349_999],
   ] as const) {
-    const found = await findBytes(realDisk, folder, "", needle, {
-      ignoreCase: false,
-      matchesMax: 3,
-      isSecret: () => false,
-      isLeftOut: () => false,
-    });
+    const found = await findBytes(realDisk, folder, "", needle, { ...PLAIN, matchesMax: 3 });
     expect(found).toMatchObject({ count, bytesScanned: 700_000 });
     expect(found.matches).toHaveLength(3);
   }
@@ -137,12 +127,7 @@ test("finds the same where a process may not use WebAssembly", async () => {
     vi.unstubAllGlobals();
   });
   for (const ignoreCase of [false, true]) {
-    const found = await findBytes(realDisk, folder, "", "the cat", {
-      ignoreCase,
-      matchesMax: 10,
-      isSecret: () => false,
-      isLeftOut: () => false,
-    });
+    const found = await findBytes(realDisk, folder, "", "the cat", { ...PLAIN, ignoreCase });
     expect(found.matches.map(({ offset }) => offset)).toEqual(naive(bytes, "the cat", ignoreCase));
   }
 });
