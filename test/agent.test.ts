@@ -14,7 +14,16 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Disk, realDisk } from "../src/disk.ts";
 import { type Agent, type CheeseError, type HistoryRecord, Store } from "../src/index.ts";
-import { allBytes, codeOf, collect, filesIn, tempAgent, tempFolder, tempStore } from "./helpers.ts";
+import {
+  allBytes,
+  batchEnd,
+  codeOf,
+  collect,
+  filesIn,
+  tempAgent,
+  tempFolder,
+  tempStore,
+} from "./helpers.ts";
 import { runChild, runChildNow, startChild } from "./spawn.ts";
 
 const upTo = (last: number, first = 1) =>
@@ -50,8 +59,8 @@ function segmentOf(store: Store, agent: Agent): string {
 /** Bytes of a log that are written, the zeros ahead left out. */
 function writtenBytes(path: string): number {
   const bytes = readFileSync(path);
-  let end = bytes.length;
-  while (end > 0 && bytes[end - 1] === 0) end--;
+  let end = 128;
+  while (bytes.toString("latin1", end, end + 4) === "BTCH") end = batchEnd(bytes, end);
   return end;
 }
 

@@ -28,7 +28,7 @@ import {
   writtenEnd,
 } from "./campaign/damage.ts";
 import { workFolder, writeImage } from "./campaign/stores.ts";
-import { chance, codeOf, SEED, tempFolder } from "./helpers.ts";
+import { batchEnd, chance, codeOf, SEED, tempFolder } from "./helpers.ts";
 
 /** DAMAGE_STEP=1 takes all of each kind. */
 const STEP = process.env.DAMAGE_STEP === undefined ? null : Number(process.env.DAMAGE_STEP);
@@ -65,10 +65,6 @@ async function checkAll(plans: Iterable<Planned>, { reads = 5 } = {}): Promise<n
   }
   return count;
 }
-
-/** Where the batch at a place ends: behind its header, spines, areas and marker. The last byte of that may be a zero. */
-const batchEnd = (bytes: Buffer, at: number) =>
-  at + 60 + bytes.readUInt32LE(at + 16) + bytes.readUInt32LE(at + 20) + 40;
 
 test("the golden store itself checks, both agents serve their texts, and what is expected of it is that all is well", async () => {
   for (const owner of ["alice", "bob"] as const) {

@@ -59,6 +59,12 @@ export function allBytes(folder: string): Buffer {
   return Buffer.concat(files.map(({ path }) => readFileSync(path)));
 }
 
+/** Where the batch at a place of a segment ends. Its last byte may be a zero, as those behind it are. */
+export function batchEnd(segment: Buffer, at: number): number {
+  const [spineBytes, areaBytes] = [segment.readUInt32LE(at + 16), segment.readUInt32LE(at + 20)];
+  return at + 60 + spineBytes + areaBytes + 40;
+}
+
 export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   const list: T[] = [];
   for await (const item of items) list.push(item);
