@@ -83,7 +83,10 @@ function areas(from: number): number[] {
   return places;
 }
 
-function run(headsAt: number[] = []): { findings: Findings; steps: number[] } {
+function run(
+  headsAt: number[] = [],
+  { chainOnly = false } = {},
+): { findings: Findings; steps: number[] } {
   const job = {
     path: "/segment",
     agentId: AGENT_ID,
@@ -91,7 +94,7 @@ function run(headsAt: number[] = []): { findings: Findings; steps: number[] } {
     before: BEFORE,
     end: at,
     headsAt,
-    chainOnly: false,
+    chainOnly,
   };
   const steps: number[] = [];
   const work = inspect(job, file);
@@ -111,6 +114,16 @@ function flip(place: number) {
 test("what may stand where a text does has four names, of which nothing is the first", () => {
   expect(AREA.absent).toBe(0);
   expect(new Set(Object.values(AREA)).size).toBe(4);
+});
+
+test("texts are not looked at where the chain is all that is asked for", () => {
+  batchOf("one", "two");
+  const { findings } = run([], { chainOnly: true });
+  expect([findings.problems, findings.areas.every((area) => area === AREA.absent)]).toEqual([
+    [],
+    true,
+  ]);
+  expect(run().findings.areas.every((area) => area === AREA.absent)).toBe(false);
 });
 
 test("each text checks, was never there, is zero, or is broken", () => {
