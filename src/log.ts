@@ -225,6 +225,8 @@ export class Log {
    */
   nextBatch(trusted: number, reader: SpineReader): FoundBatch | null {
     const { agentId } = this.#ids;
+    /** Where it was looked a second time. */
+    let again: LogPosition | null = null;
     for (;;) {
       const { segment, offset } = this.end;
       this.#window ??= new FileWindow(this.segment(segment).file);
@@ -250,10 +252,9 @@ export class Log {
         } catch (error) {
           // A writer may have gone on between two looks: what stands here now was whole before anything followed it.
           const now = findAt(new FileWindow(window.file), agentId, segment, offset);
-          if (now.what === "nothing" || now.what === "broken") throw error;
+          if (now.what === "nothing" || now.what === "broken" || again === this.end) throw error;
+          again = this.end;
           this.#window = null;
-          if (now.what === "batch")
-            trusted = Math.max(trusted, now.header.firstRecord + now.header.count - 1);
           continue;
         }
       }
