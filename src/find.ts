@@ -9,6 +9,8 @@ import { tick } from "./tick.ts";
 const CHUNK_BYTES = 256 * 1024;
 const EXCERPT_BYTES = 32;
 const SLICE_MS = 10;
+/** Places that are tried between two looks at the clock: where a text repeats itself, there may be one at each byte. */
+const TRIES_AT_ONCE = 64;
 
 export interface FindOptions {
   ignoreCase: boolean;
@@ -46,6 +48,14 @@ export async function findBytes(
   const hunter = newHunter(CHUNK_BYTES + 2 * around);
   const buffer = hunter?.bytes ?? Buffer.allocUnsafeSlow(CHUNK_BYTES + 2 * around);
   let begun = performance.now();
+  const giveWay = async () => {
+    if (performance.now() - begun <= SLICE_MS) return;
+    options.onProgress?.(found.bytesScanned, all);
+    await tick();
+    options.signal?.throwIfAborted();
+    begun = performance.now();
+  };
+  let tries = 0;
   for (const { path, name } of files) {
     let file: File;
     try {
@@ -64,9 +74,9 @@ export async function findBytes(
           file.read(buffer.subarray(0, at - from + CHUNK_BYTES + around), from),
         );
         const own = Math.min(bytes.length - (at - from), CHUNK_BYTES);
-        if (own > 0) found.bytesScanned += own;
         // A match belongs to the chunk in which it begins.
         for (const start of placesOf(needle, hunter, bytes, at - from, at - from + own)) {
+          if (++tries % TRIES_AT_ONCE === 0) await giveWay();
           const end = needle.matchAt(bytes, start);
           if (end === -1) continue;
           found.count++;
@@ -74,12 +84,8 @@ export async function findBytes(
           const excerpt = isMasked ? "(masked)" : excerptOf(bytes, start, end);
           found.matches.push({ file: name, offset: from + start, excerpt });
         }
-        if (performance.now() - begun > SLICE_MS) {
-          options.onProgress?.(found.bytesScanned, all);
-          await tick();
-          options.signal?.throwIfAborted();
-          begun = performance.now();
-        }
+        if (own > 0) found.bytesScanned += own;
+        await giveWay();
         if (bytes.length < at - from + CHUNK_BYTES) break;
       }
     } finally {
@@ -102,6 +108,8 @@ interface Needle {
   anchors: Anchor[];
 }
 
+/** Compared one by one; the rest of a long needle by a call, which costs as much as these. */
+const SINGLE_BYTES = 16;
 /** The first of a long needle are enough. */
 const ANCHORS_MAX = 64;
 
@@ -110,9 +118,11 @@ function exactNeedle(wanted: Buffer): Needle {
   return {
     bytesMax: length,
     matchAt(bytes, start) {
-      if (start + length > bytes.length) return -1;
-      for (let i = 0; i < length; i++) if (bytes[start + i] !== wanted[i]) return -1;
-      return start + length;
+      const end = start + length;
+      if (end > bytes.length) return -1;
+      const singles = Math.min(length, SINGLE_BYTES);
+      for (let i = 0; i < singles; i++) if (bytes[start + i] !== wanted[i]) return -1;
+      return singles === length || wanted.compare(bytes, start, end) === 0 ? end : -1;
     },
     firstBytes: new Set(wanted.subarray(0, 1)),
     anchors: [...wanted.subarray(0, ANCHORS_MAX)].map((byte, offset) => ({

@@ -104,6 +104,67 @@ test("finds the same where two letters are everywhere, or a match hides in what 
   );
 });
 
+test("finds needles of up to 40 bytes at every place of sixteen, and where one piece ends and the next begins", async () => {
+  const folder = tempFolder();
+  const path = join(folder, "bytes");
+  const unit = fc.constantFrom("a", "A", "b", "é", "É", "д", "Д", "漢");
+  const pieceBytes = 256 * 1024;
+  const background = Buffer.alloc(pieceBytes + 200, "-");
+  await fc.assert(
+    fc.asyncProperty(
+      fc
+        .string({ unit, minLength: 1, maxLength: 40 })
+        .filter((text) => Buffer.byteLength(text) <= 40),
+      fc.string({ unit, maxLength: 40 }),
+      fc.nat({ max: 31 }),
+      fc.constantFrom(0, pieceBytes - 60),
+      fc.boolean(),
+      async (needle, other, shift, from, ignoreCase) => {
+        const bytes = Buffer.from(background);
+        bytes.write(`${other}${needle}${needle.toUpperCase()}${other}`, from + shift);
+        writeFileSync(path, bytes);
+        const found = await findBytes(realDisk, folder, "", needle, { ...PLAIN, ignoreCase });
+        // Nothing of a needle stands in the background.
+        const written = bytes.subarray(from, from + 400);
+        const places = naive(written, needle, ignoreCase).map((place) => from + place);
+        expect(found.matches.map(({ offset }) => offset)).toEqual(places);
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+test("tells a long needle from what differs only at its end", async () => {
+  const folder = tempFolder();
+  const needle = `${"ab".repeat(2000)}bb`;
+  const bytes = Buffer.concat([
+    Buffer.alloc(20_000, "ab"),
+    Buffer.from("bb"),
+    Buffer.alloc(9, "a"),
+  ]);
+  writeFileSync(join(folder, "bytes"), bytes);
+  const found = await findBytes(realDisk, folder, "", needle, PLAIN);
+  expect(found.matches.map(({ offset }) => offset)).toEqual([16_000]);
+});
+
+test("gives way in the midst of one piece where a place to try is everywhere", async () => {
+  const folder = tempFolder();
+  writeFileSync(join(folder, "bytes"), Buffer.alloc(20_000, "a"));
+  let now = 0;
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => ++now);
+  onTestFinished(() => clock.mockRestore());
+  let pauses = 0;
+  const found = await findBytes(realDisk, folder, "", "a", {
+    ...PLAIN,
+    matchesMax: 1,
+    onProgress: () => {
+      pauses++;
+    },
+  });
+  expect(found.count).toBe(20_000);
+  expect(pauses).toBeGreaterThan(5);
+});
+
 test("counts more matches than one hunt lists", async () => {
   const folder = tempFolder();
   writeFileSync(join(folder, "bytes"), Buffer.alloc(700_000, "ab"));
