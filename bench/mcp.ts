@@ -149,7 +149,7 @@ for (const { name, args } of small) {
   }
   const removed = group?.removed ?? 0;
   for (const [what, samples] of [
-    ["preview, the three modes", plans],
+    ["preview", plans],
     ["carried out", recalls],
   ] as const) {
     const name = `recall_bad_source of ${removed}, ${what}`;

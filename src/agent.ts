@@ -12,7 +12,7 @@ import { copied, Drafts, type NewMemory, refusalOf } from "./drafts.ts";
 import { CheeseError, hasCode } from "./errors.ts";
 import { FLAGS } from "./graph.ts";
 import { requireOptions } from "./options.ts";
-import { planIdOf, staleness, toOutcome, toPlan } from "./outcome.ts";
+import { planIdOf, staleness, toOutcome, toPlan, toPreview } from "./outcome.ts";
 import { type Decision, decideRecall, needsSeen } from "./recall.ts";
 import type { ReadBytes } from "./records.ts";
 import {
@@ -386,7 +386,25 @@ export class Agent {
   }
 
   /**
-   * Decides a recall and writes nothing: what would go and what would stay, in each mode.
+   * Decides a recall and writes nothing: what it would return, whose plan is then to be given to `recall`.
+   *
+   * @throws CheeseError NO_ENTRY, USAGE
+   */
+  async previewRecall(
+    ids: Iterable<EntryId>,
+    options: Omit<RecallOptions, "plan"> = {},
+  ): Promise<Outcome> {
+    requireOptions("previewRecall", options);
+    const { mode, disposal } = recallOptions(options);
+    const wanted = listOf(ids, "ids");
+    return this.#read((state) => {
+      const decision = this.#decide(state, toTargets(state.graph, wanted), mode, disposal);
+      return toPreview(this.#core, state, decision);
+    });
+  }
+
+  /**
+   * The same in each mode, so that they can be compared: what would go and what would stay.
    *
    * @throws CheeseError NO_ENTRY, USAGE
    */

@@ -25,6 +25,7 @@ const OPTIONS = {
   rememberAll: LONG,
   "an item of rememberAll": ["text", "legs", "seen"],
   recall: ["mode", "disposal", "plan"],
+  previewRecall: ["mode", "disposal"],
   planRecall: ["mode", "disposal"],
   findLots: ["label", "uriPrefix", "since", "until"],
   entries: ["state", "kind", "newestFirst", "before"],

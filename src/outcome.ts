@@ -33,6 +33,11 @@ export function toOutcome(
   return outcomeOf(core, state, decision, { dryRun: false, record });
 }
 
+/** What a recall would do. */
+export function toPreview(core: AgentCore, state: AgentState, decision: Decision): Outcome {
+  return outcomeOf(core, state, decision, { dryRun: true, record: null });
+}
+
 /** What a recall would do in the mode chosen, and in short in the others. */
 export function toPlan(
   core: AgentCore,
@@ -40,7 +45,7 @@ export function toPlan(
   decisions: Record<Mode, Decision>,
   chosen: Mode,
 ): Plan {
-  const outcome = outcomeOf(core, state, decisions[chosen], { dryRun: true, record: null });
+  const outcome = toPreview(core, state, decisions[chosen]);
   const alternative = (mode: Mode) => {
     const { removed, erased } = decisions[mode];
     const survivors = survivorsOf(state.graph, decisions[mode], state.log.end.record);

@@ -1132,6 +1132,7 @@ describe("deleting an agent under a handle", () => {
       corroborate: () => agent.corroborate(2, [1]),
       recall: () => agent.recall([1]),
       planRecall: () => agent.planRecall([1]),
+      previewRecall: () => agent.previewRecall([1]),
       alive: () => agent.alive([1]),
       entries: () => collect(agent.entries()),
       history: () => collect(agent.history()),

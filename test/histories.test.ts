@@ -168,6 +168,9 @@ class Run {
             oracle.recall(ids, other, disposal, { dryRun: true }).removed,
           );
         }
+        const preview = await agent.previewRecall(ids, { mode, disposal });
+        const { id: _id, isNoop: _isNoop, alternatives: _alternatives, ...chosen } = plan;
+        expect(preview).toEqual(chosen);
         const expected = oracle.recall(ids, mode, disposal);
         const outcome = await agent.recall(
           ids,

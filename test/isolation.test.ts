@@ -156,6 +156,7 @@ async function readAll(store: Store, token: string): Promise<Record<string, unkn
       calls[`why ${id}`] = () => agent.why(id);
       calls[`sources ${id}`] = () => agent.sourcesOf(id, { max: 100 });
       calls[`view ${id}`] = () => agent.sourcesInView(id, { max: 100 });
+      calls[`preview ${id}`] = () => agent.previewRecall([id], { mode: "strict" });
       calls[`plan ${id}`] = () => agent.planRecall([id], { mode: "contact", disposal: "erase" });
     }
     for (const [name, call] of Object.entries(calls)) found[name] = await told(call);
@@ -568,6 +569,7 @@ const strangers: [
   ["sources", "NO_ENTRY", (agent) => agent.sourcesOf(ZOE_ENTRIES, { max: 9 })],
   ["in view", "NO_ENTRY", (agent) => agent.sourcesInView(ZOE_ENTRIES, { max: 9 })],
   ["a plan", "NO_ENTRY", (agent) => agent.planRecall([1, ZOE_ENTRIES])],
+  ["a preview", "NO_ENTRY", (agent) => agent.previewRecall([1, ZOE_ENTRIES])],
   [
     "a recall",
     "NO_ENTRY",

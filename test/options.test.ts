@@ -67,6 +67,7 @@ describe("an option that a call does not have", () => {
       ["an item of rememberAll", (o) => agent.rememberAll([{ ...memory, ...o }]), { seen: [1] }],
       ["an item of rememberAll", (o) => agent.refusals([{ ...memory, ...o }]), { seen: [1] }],
       ["planRecall", (o) => agent.planRecall([1], o), { mode: "fair", disposal: "erase" }],
+      ["previewRecall", (o) => agent.previewRecall([1], o), { mode: "strict" }],
       ["findLots", (o) => agent.findLots(o), { label: "x", uriPrefix: "u", since: new Date() }],
       [
         "entries",

@@ -313,7 +313,7 @@ export const recallBadSource = (mayErase: boolean): Tool => ({
     const { ids, mode } = input;
     const plan = input.plan || undefined;
     const disposal = input.erase ? "erase" : "untrusted";
-    const planned = await agent.planRecall(ids, { mode, disposal });
+    const planned = await agent.previewRecall(ids, { mode, disposal });
     // Before the texts are gone.
     const texts = await textsOf(agent, planned);
     const done = plan === undefined ? null : await agent.recall(ids, { mode, disposal, plan });
