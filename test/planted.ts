@@ -198,6 +198,11 @@ export const plantedBugs: PlantedBug[] = [
     edits: [
       edit(
         "state",
+        "readSnapshot(disk, folder, ids, generation)",
+        "readSnapshot(disk, folder, ids)",
+      ),
+      edit(
+        "state",
         "        snapshot.generation === this.log.generation &&\n        this.log.startAt(snapshot.position);",
         "        (this.log.startAt(snapshot.position) || Boolean((this.log.end = { ...snapshot.position })));",
       ),
