@@ -103,7 +103,7 @@ if (failed) process.exitCode = 1;
 function run(name: string, size: number, more: string[]) {
   const out = `${results}/${name}-${size}.json`;
   rmSync(out, { force: true });
-  const args = ["--no-warnings", "--max-old-space-size=8192", `${HERE}${name}.ts`];
+  const args = ["--no-warnings", "--expose-gc", "--max-old-space-size=8192", `${HERE}${name}.ts`];
   args.push("--size", String(size), "--out", out, ...more);
   const before = minutes();
   const { status } = spawnSync(process.execPath, args, {

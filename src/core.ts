@@ -16,10 +16,10 @@ import { HEAD_MARK_NAME, nextSequence, writeHeadMark } from "./headmark.ts";
 import type { WriterLock } from "./lock.ts";
 import { type AgentPlace, currentGeneration, mayHaveMoved } from "./log.ts";
 import type { Records } from "./records.ts";
-import { writeSnapshot } from "./snapshot.ts";
+import { readingSnapshot, writeSnapshot } from "./snapshot.ts";
 import { AgentState } from "./state.ts";
 import type { Opened } from "./terms.ts";
-import { pause, tick } from "./tick.ts";
+import { inSlices, pause, tick } from "./tick.ts";
 
 /** The lock is kept so long after a write, and let go at least so often, for so long. */
 const IDLE_MS = 20;
@@ -88,10 +88,12 @@ export interface CoreOptions {
  */
 export async function openState(place: AgentPlace): Promise<AgentState> {
   for (let failed = 0; ; ) {
-    const generation = currentGeneration(place.disk, place.folder);
+    const { disk, folder, ids } = place;
+    const generation = currentGeneration(disk, folder);
     let state: AgentState | null = null;
     try {
-      state = new AgentState(place, { onThreads: true });
+      const found = await inSlices(readingSnapshot(disk, folder, ids, generation), SLICE_MS);
+      state = new AgentState(place, { onThreads: true, found });
       while (!state.step(SLICE_MS)) await tick();
       await state.chainChecked();
       return state;
@@ -182,14 +184,18 @@ export class AgentCore {
   async #openState(): Promise<AgentState> {
     this.#state?.close();
     this.#state = null;
+    this.#state = await this.#freshState();
+    return this.#state;
+  }
+
+  async #freshState(): Promise<AgentState> {
     this.#requireFolder();
     try {
-      this.#state = await openState({ ...this.place, access: this.canWrite ? "write" : "read" });
+      return await openState({ ...this.place, access: this.canWrite ? "write" : "read" });
     } catch (error) {
       this.#requireFolder();
       throw error;
     }
-    return this.#state;
   }
 
   #requireFolder() {
@@ -698,8 +704,12 @@ export class AgentCore {
 
   /** To be used inside `exclusively`, after the log was rewritten: reads it anew. */
   async reopen(): Promise<AgentState> {
-    const state = await this.#openState();
+    const before = this.#state;
+    const state = await this.#freshState();
     state.flushedRecord = state.log.end.record;
+    this.#state = state;
+    // It takes the system some 10 ms to let go of a segment that has no name any more.
+    if (before) await inSlices(before.closing(), 0);
     return state;
   }
 

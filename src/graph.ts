@@ -11,6 +11,7 @@
 import { grown } from "./arrays.ts";
 import type { IdList, RecallSpine } from "./codec.ts";
 import { CheeseError } from "./errors.ts";
+import { allAtOnce, inParts } from "./steps.ts";
 import type { Disposal, Kind, Mode, State } from "./terms.ts";
 
 /** Bits of `flags`. Alive is neither removed nor recalled. */
@@ -456,7 +457,7 @@ export class Graph {
 
   /** Lays the tail's edges beside the settled ones: half the cost of the lists to walk, and the form a snapshot keeps. */
   settle() {
-    for (const _ of this.settling());
+    allAtOnce(this.settling());
   }
 
   /** The same in steps of a millisecond or so. No leg may be added in between. */
@@ -556,16 +557,6 @@ export class Graph {
     const heads = new Uint32Array(this.flags.length);
     heads.set(this.tailHead);
     this.tailHead = heads;
-  }
-}
-
-const SETTLED_AT_ONCE = 64 * 1024;
-
-/** Work on 1 .. last, a part after the other. */
-function* inParts(last: number, work: (from: number, to: number) => void): Generator<undefined> {
-  for (let from = 1; from <= last; from += SETTLED_AT_ONCE) {
-    work(from, Math.min(from + SETTLED_AT_ONCE, last + 1));
-    yield;
   }
 }
 

@@ -31,6 +31,7 @@ import {
   somethingFollows,
   textsCheck,
 } from "./segment.ts";
+import { allAtOnce } from "./steps.ts";
 
 /** Zeros kept behind the end for a recall or a compaction alone, so that an erase works on a full disk. */
 export const RESERVE_BYTES = 64 * 1024;
@@ -619,14 +620,21 @@ export class Log {
     return low;
   }
 
-  flush() {
-    for (const segment of this.#segments) segment?.file.flush();
+  async flushOffThread() {
+    for (const segment of this.#segments) await segment?.file.flushOffThread();
   }
 
   close() {
-    // All of them, whatever one says: what was acknowledged was flushed before.
-    for (const segment of this.#segments) if (segment) closeQuietly(segment.file);
-    this.#segments.length = 0;
+    allAtOnce(this.closing());
+  }
+
+  /** Closes all files, a step each, whatever one says: what was acknowledged was flushed before. */
+  *closing(): Generator<undefined> {
+    for (const segment of this.#segments.splice(0)) {
+      if (!segment) continue;
+      closeQuietly(segment.file);
+      yield;
+    }
   }
 }
 

@@ -18,6 +18,7 @@ import { DEAD, FLAGS, Graph } from "./graph.ts";
 import type { LogPosition } from "./log.ts";
 import { ACT, Places } from "./places.ts";
 import type { AgentIds } from "./segment.ts";
+import { allAtOnce, inParts } from "./steps.ts";
 
 export const SNAPSHOT_NAME = "graph";
 
@@ -25,6 +26,7 @@ export const SNAPSHOT_NAME = "graph";
 const ROOM_SHARE = 1 / 32;
 const ROOM_MIN = 256;
 const BODY_BYTES_MAX = 0xffff_ffff;
+const STEP_BYTES = 4 * 1024 * 1024;
 
 export interface Snapshot {
   position: LogPosition;
@@ -118,17 +120,17 @@ export interface FoundSnapshot {
 }
 
 /**
- * Reads the snapshot.
+ * Reads the snapshot, in steps of a few milliseconds.
  *
  * @param generation of the log: one of another is not read whole, since it says where things stood before; null for any
  * @throws CheeseError NEWER_FORMAT never: a snapshot of another version is as good as none
  */
-export function readSnapshot(
+export function* readingSnapshot(
   disk: Disk,
   agentFolder: string,
   ids: AgentIds,
   generation: number | null = null,
-): FoundSnapshot {
+): Generator<undefined, FoundSnapshot> {
   let file: File;
   try {
     file = disk.open(snapshotPath(agentFolder), "read");
@@ -145,7 +147,7 @@ export function readSnapshot(
     const { record } = header;
     if (generation !== null && header.generation !== generation)
       return { health: "ok", snapshot: null, record };
-    const snapshot = readBody(file, header);
+    const snapshot = yield* readBody(file, header);
     return { health: snapshot ? "ok" : "damaged", snapshot, record };
   } catch (error) {
     if (hasCode(error, "CORRUPT", "NEWER_FORMAT"))
@@ -156,21 +158,35 @@ export function readSnapshot(
   }
 }
 
-function readBody(file: File, header: FileHeader): Snapshot | null {
+/** The same in one go. */
+export function readSnapshot(
+  disk: Disk,
+  agentFolder: string,
+  ids: AgentIds,
+  generation: number | null = null,
+): FoundSnapshot {
+  return allAtOnce(readingSnapshot(disk, agentFolder, ids, generation));
+}
+
+function* readBody(file: File, header: FileHeader): Generator<undefined, Snapshot | null> {
   if (file.stat().size !== FILE_HEADER_BYTES + header.bodyBytes) return null;
   let at = FILE_HEADER_BYTES;
   let check = 0;
-  const readInto = (array: Numbers) => {
+  function* readInto(array: Numbers): Generator<undefined, boolean> {
     const bytes = bytesOf(array);
-    const isWhole = file.read(bytes, at) === bytes.length;
-    at += bytes.length;
-    check = crc32(bytes, check);
-    return isWhole;
-  };
+    for (let from = 0; from < bytes.length; from += STEP_BYTES) {
+      const piece = bytes.subarray(from, from + STEP_BYTES);
+      if (file.read(piece, at) < piece.length) return false;
+      at += piece.length;
+      check = crc32(piece, check);
+      yield;
+    }
+    return true;
+  }
   const graph = new Graph();
   const places = new Places();
   const counts = new Uint32Array(SCALARS + partsOf(graph, places).length);
-  if (!readInto(counts)) return null;
+  if (!(yield* readInto(counts))) return null;
   const sizes = [...counts.subarray(SCALARS)];
   const wide = sizes.length - 3;
   const bodyBytes =
@@ -180,35 +196,32 @@ function readBody(file: File, header: FileHeader): Snapshot | null {
 
   const room = (size: number) => size + ROOM_MIN + Math.ceil(size * ROOM_SHARE);
   const next = { part: 0 };
-  const words = (roomFor: (size: number) => number = (size) => size) => {
+  let isWhole = true;
+  function* words(roomFor = (size: number) => size) {
     const size = sizes[next.part++] as number;
     const array = new Uint32Array(roomFor(size));
-    return readInto(array.subarray(0, size)) ? array : null;
-  };
-  const halves = () => {
+    isWhole &&= yield* readInto(array.subarray(0, size));
+    return array;
+  }
+  function* halves() {
     const size = sizes[next.part++] as number;
     const array = new Uint16Array(room(size));
-    return readInto(array.subarray(0, size)) ? array : null;
-  };
-  const [diedAt, legOwner, legBroken] = [words(room), words(room), words(room)];
-  const [childStart, childLegs] = [words(), words()];
-  const [spineAt, areaAt] = [words(room), words(room)];
-  const lists = listsOf(places).map(() => words());
-  const [flags, holding, areaUnits] = [halves(), halves(), halves()];
-  if (check !== header.bodyCheck) return null;
-  if (
-    !diedAt ||
-    !legOwner ||
-    !legBroken ||
-    !childStart ||
-    !childLegs ||
-    !spineAt ||
-    !areaAt ||
-    !flags ||
-    !holding ||
-    !areaUnits
-  )
-    return null;
+    isWhole &&= yield* readInto(array.subarray(0, size));
+    return array;
+  }
+  const diedAt = yield* words(room);
+  const legOwner = yield* words(room);
+  const legBroken = yield* words(room);
+  const childStart = yield* words();
+  const childLegs = yield* words();
+  const spineAt = yield* words(room);
+  const areaAt = yield* words(room);
+  const lists: Uint32Array[] = [];
+  for (const _ of listsOf(places)) lists.push(yield* words());
+  const flags = yield* halves();
+  const holding = yield* halves();
+  const areaUnits = yield* halves();
+  if (!isWhole || check !== header.bodyCheck) return null;
 
   const [entryCount, memoryCount, aliveCount, legCount, edgeCount] = counts as unknown as [
     number,
@@ -232,12 +245,14 @@ function readBody(file: File, header: FileHeader): Snapshot | null {
   for (let slot = 0; slot < places.actRecord.length; slot++) {
     if (places.actFlags.at(slot) & ACT.erases) places.lastErase = places.actRecord.at(slot);
   }
-  if (!staysInside(graph, places)) return null;
-  for (let entry = 1; entry <= entryCount; entry++) {
-    const flag = flags[entry] as number;
-    if (flag & FLAGS.belowErased && flag & DEAD && !(flag & FLAGS.gone))
-      graph.stragglers.add(entry);
-  }
+  if (!(yield* staysInside(graph, places))) return null;
+  yield* inParts(entryCount, (from, to) => {
+    for (let entry = from; entry < to; entry++) {
+      const flag = flags[entry] as number;
+      if (flag & FLAGS.belowErased && flag & DEAD && !(flag & FLAGS.gone))
+        graph.stragglers.add(entry);
+    }
+  });
   return {
     generation: header.generation,
     position: {
@@ -288,20 +303,28 @@ function sizesFit(counts: Uint32Array, { record, entries }: FileHeader): boolean
   return due.every((size, i) => size === sizes[i]);
 }
 
-/** Whether no walk leaves the arrays, whoever wrote them; the rest `verify` compares with a replay. */
-function staysInside(graph: Graph, places: Places): boolean {
+/** Whether no walk leaves the arrays, whoever wrote them; the rest `verify` compares with a replay. In steps. */
+function* staysInside(graph: Graph, places: Places): Generator<undefined, boolean> {
   const { entryCount, legCount, edgeCount, childStart, childLegs, legOwner } = graph;
-  let before = 0;
-  for (let i = 0; i < childStart.length; i++) {
-    const start = childStart[i] as number;
-    if (start < before) return false;
-    before = start;
-  }
+  let isInside = true;
+  let before = childStart[0] as number;
+  yield* inParts(childStart.length - 1, (from, to) => {
+    for (let i = from; i < to; i++) {
+      const start = childStart[i] as number;
+      if (start < before) isInside = false;
+      before = start;
+    }
+  });
   if (before !== edgeCount) return false;
-  for (let i = 0; i < edgeCount; i++) if ((childLegs[i] as number) >= legCount) return false;
-  for (let leg = 0; leg < legCount; leg++) {
-    const owner = legOwner[leg] as number;
-    if (owner < 1 || owner > entryCount) return false;
-  }
-  return places.legs.view().every((leg) => leg < legCount);
+  yield* inParts(edgeCount, (from, to) => {
+    for (let edge = from - 1; edge < to - 1; edge++)
+      if ((childLegs[edge] as number) >= legCount) isInside = false;
+  });
+  yield* inParts(legCount, (from, to) => {
+    for (let leg = from - 1; leg < to - 1; leg++) {
+      const owner = legOwner[leg] as number;
+      if (owner < 1 || owner > entryCount) isInside = false;
+    }
+  });
+  return isInside && places.legs.view().every((leg) => leg < legCount);
 }

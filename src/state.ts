@@ -13,7 +13,8 @@ import { type AgentPlace, currentGeneration, Log } from "./log.ts";
 import { ACT, Places } from "./places.ts";
 import { Records } from "./records.ts";
 import { readSpines } from "./segment.ts";
-import { readSnapshot, snapshotPath } from "./snapshot.ts";
+import { type FoundSnapshot, readSnapshot, snapshotPath } from "./snapshot.ts";
+import { allAtOnce } from "./steps.ts";
 
 /** Above this, laying the edges side by side pays at once. */
 const SETTLE_EDGES = 50_000;
@@ -47,14 +48,18 @@ export class AgentState {
    * Reads the head mark, the snapshot, and where the log stands; `step` then reads the rest.
    *
    * @param options.onThreads whether other threads may check a long log's chain: `chainChecked` must then be awaited
+   * @param options.found the snapshot, where it has been read
    */
-  constructor(place: AgentPlace, { onThreads = false } = {}) {
+  constructor(
+    place: AgentPlace,
+    { onThreads = false, found }: { onThreads?: boolean; found?: FoundSnapshot } = {},
+  ) {
     const { disk, folder, ids } = place;
     this.place = place;
     // Before the log, so that what it names is in what is read.
     this.headMark = readHeadMark(disk, join(folder, HEAD_MARK_NAME), ids);
     const generation = currentGeneration(disk, folder);
-    const { snapshot, record } = readSnapshot(disk, folder, ids, generation);
+    const { snapshot, record } = found ?? readSnapshot(disk, folder, ids, generation);
     this.log = new Log(place);
     try {
       this.reader = new SpineReader(ids.agentId);
@@ -218,7 +223,12 @@ export class AgentState {
   }
 
   close() {
+    allAtOnce(this.closing());
+  }
+
+  /** The same in steps, a file each. */
+  *closing(): Generator<undefined> {
     void this.#stopThreads();
-    this.log.close();
+    yield* this.log.closing();
   }
 }

@@ -24,7 +24,11 @@ export async function inSlices<T>(
     if (step.done) return step.value;
     if (performance.now() - begun < sliceMs) continue;
     await tick();
-    signal?.throwIfAborted();
+    if (signal?.aborted) {
+      // What it holds is let go.
+      steps.return?.();
+      throw signal.reason;
+    }
     begun = performance.now();
   }
 }

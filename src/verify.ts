@@ -27,7 +27,7 @@ import {
   readSpines,
   SEGMENT_START,
 } from "./segment.ts";
-import { readSnapshot, type Snapshot, snapshotDiffers, snapshotPath } from "./snapshot.ts";
+import { readingSnapshot, type Snapshot, snapshotDiffers, snapshotPath } from "./snapshot.ts";
 import type { VerifyReport } from "./terms.ts";
 import { inSlices, tick } from "./tick.ts";
 
@@ -75,7 +75,7 @@ export async function verifyAgent(
         if (attempt < ATTEMPTS && check.wasWritten()) continue;
         throw toError(check.problems, agent.name);
       }
-      return check.report(agent, options.expect);
+      return await check.report(agent, options.expect);
     } finally {
       await check.close();
     }
@@ -152,12 +152,14 @@ class Check {
 
   async run() {
     const { disk, folder, ids } = this.#place;
-    const { health, snapshot } = readSnapshot(disk, folder, ids);
+    const { health, snapshot } = await inSlices(
+      readingSnapshot(disk, folder, ids),
+      SLICE_MS,
+      this.#options.signal,
+    );
     this.#snapshotHealth = health === "ok" ? "stale" : health;
     this.#snapshot = snapshot;
     try {
-      // A large snapshot has taken its time.
-      await tick();
       const log = new Log({ ...this.#place, access: "read" });
       this.#log = log;
       log.requireBeginning();
@@ -479,10 +481,13 @@ class Check {
     return signatureOf(this.#place) !== this.#signature;
   }
 
-  report({ name, id }: { name: string; id: string }, expect: string | undefined): VerifyReport {
+  async report(
+    { name, id }: { name: string; id: string },
+    expect: string | undefined,
+  ): Promise<VerifyReport> {
     const log = this.#log as Log;
     const { record, head } = log.end;
-    flushQuietly(log);
+    await flushQuietly(log);
     const report: VerifyReport = {
       ok: true,
       agent: name,
@@ -532,9 +537,9 @@ function signatureOf({ disk, folder }: AgentPlace): string {
 }
 
 /** A fingerprint is only given of what is on the disk; where it cannot be written to, it has been so before. */
-function flushQuietly(log: Log) {
+async function flushQuietly(log: Log) {
   try {
-    log.flush();
+    await log.flushOffThread();
   } catch (error) {
     const code =
       error instanceof CheeseError

@@ -1112,8 +1112,8 @@ describe("a place that is erased", () => {
       [pathOf(3), 5000],
     ]);
     expect(await flushedOf(log)).toEqual([]);
-    log.flush();
-    expect(done()).toEqual([1, 2, 3].map((number) => `flush ${nameOf(number)}`));
+    await log.flushOffThread();
+    expect(done()).toEqual([1, 2, 3].map((number) => `flushOffThread ${nameOf(number)}`));
   });
 
   test("is not on the disk before its flush is done, which may be off the thread and may fail", async () => {

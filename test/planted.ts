@@ -197,9 +197,9 @@ export const plantedBugs: PlantedBug[] = [
     name: "a snapshot of another generation is believed",
     edits: [
       edit(
-        "state",
-        "readSnapshot(disk, folder, ids, generation)",
-        "readSnapshot(disk, folder, ids)",
+        "core",
+        "readingSnapshot(disk, folder, ids, generation)",
+        "readingSnapshot(disk, folder, ids)",
       ),
       edit(
         "state",

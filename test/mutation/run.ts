@@ -53,6 +53,9 @@ const SOURCES = [
   "headmark",
   "snapshot",
   "records",
+  "crc",
+  "seen",
+  "arrays",
 ];
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const MEMORY = "/dev/shm";
