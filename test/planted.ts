@@ -184,7 +184,7 @@ export const plantedBugs: PlantedBug[] = [
         "    file.flush();\n  } finally {\n    file.close();\n  }\n  disk.rename",
         "  } finally {\n    file.close();\n  }\n  disk.rename",
       ),
-      edit("snapshot", "  if (check !== header.bodyCheck) return null;\n", ""),
+      edit("snapshot", "  if (!isWhole || check !== header.bodyCheck) return null;\n", ""),
       edit(
         "snapshot",
         "  if (file.stat().size !== FILE_HEADER_BYTES + header.bodyBytes) return null;\n",
