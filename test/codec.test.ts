@@ -15,6 +15,7 @@ import {
   encodeSeal,
   type FileKind,
   mapBytes,
+  NO_ID,
   readAreaText,
   readBatchHeader,
   readCommitMarker,
@@ -154,6 +155,9 @@ const seenFields = (set: Seen) =>
         differences([...set.ranges]),
       )
     : cat();
+
+const bytesOf = (array: Uint32Array) =>
+  Buffer.from(array.buffer, array.byteOffset, array.byteLength);
 
 /** The newest spine of a writer, as bytes of their own. */
 const written = (writer: SpineWriter) =>
@@ -371,6 +375,115 @@ describe("spine", () => {
     expect(reader.seen()).toEqual({ base: 0xffff_fffd, ranges });
   });
 
+  test("a leg or a seen set that fills the room of a fresh writer to the byte fits too", () => {
+    for (let short = 990; short <= 1020; short += 2) {
+      // Differences of five bytes and of four, so that the numbers stay below 2^32.
+      const ids = new Uint32Array(8 + short);
+      for (let i = 0; i < ids.length; i++)
+        ids[i] = (i === 0 ? 0 : (ids[i - 1] as number)) + (i < 8 ? 2 ** 28 : 2 ** 21);
+      const f = { time: 0, record: 1, entry: 1, commitment: "\0".repeat(32), areaBytes: 0 };
+      const base = 0xffff_fffe;
+      const ofLeg = new SpineWriter(AGENT);
+      ofLeg.memory({ ...f, legs: [ids], seen: null });
+      const entry = cat(varint(1), Buffer.alloc(32), varint(0));
+      expect(written(ofLeg)).toEqual(
+        spine(AGENT, { kind: 2, time: 0, record: 1 }, entry, varint(1), idList([...ids])),
+      );
+      const ofSeen = new SpineWriter(AGENT);
+      const seen = { base, ranges: ids };
+      ofSeen.memory({ ...f, legs: [Uint32Array.of(1)], seen });
+      expect(written(ofSeen)).toEqual(
+        spine(
+          AGENT,
+          { kind: 2, flags: 3, time: 0, record: 1 },
+          entry,
+          varint(1),
+          idList([1]),
+          seenFields(seen),
+        ),
+      );
+    }
+  });
+
+  test("a spine reads back where its length takes one byte more, up to four", () => {
+    for (const length of [2 ** 7, 2 ** 14, 2 ** 21]) {
+      const writer = new SpineWriter(AGENT);
+      const around = length > 2 ** 20 ? 3 : 30;
+      for (let count = length - 22 - around; count <= length - 22 + around; count++) {
+        const dropped = Uint32Array.from({ length: count }, (_, i) => i + 1);
+        writer.drop({ time: 0, record: 1, dropped });
+        const reader = read(AGENT, written(writer));
+        expect(Buffer.compare(bytesOf(reader.dropped), bytesOf(dropped))).toBe(0);
+      }
+    }
+  });
+
+  test("an entry that does not say so was not born dead", () => {
+    const writer = new SpineWriter(AGENT);
+    const f = { time: 0, record: 1, entry: 1, commitment: "\0".repeat(32), areaBytes: 64 };
+    writer.lot({ ...f, label: "x", seen: null });
+    expect(read(AGENT, written(writer)).bornDead).toBe(false);
+    writer.memory({ ...f, legs: [Uint32Array.of(1)], seen: null });
+    expect(read(AGENT, written(writer)).bornDead).toBe(false);
+  });
+
+  test("the largest number of 32 bits is read, wherever a number may stand", () => {
+    const most = 0xffff_ffff;
+    const f = { time: 0, record: most };
+    const corroboration = read(
+      AGENT,
+      spine(AGENT, { kind: 3, ...f }, varint(most), idList([most])),
+    );
+    expect([corroboration.record, corroboration.entry]).toEqual([most, most]);
+    expect(corroboration.leg(0)).toEqual(Uint32Array.of(most));
+    const drop = read(AGENT, spine(AGENT, { kind: 5, ...f }, idList([5, most])));
+    expect(drop.dropped).toEqual(Uint32Array.of(5, most));
+    const lot = read(
+      AGENT,
+      spine(
+        AGENT,
+        { kind: 1, flags: 3, ...f },
+        varint(most),
+        Buffer.alloc(32),
+        varint(2),
+        u8(1),
+        cat("x"),
+        varint(most),
+        varint(2),
+        differences([1, 3, 5, most]),
+      ),
+    );
+    expect([lot.entry, lot.seen()]).toEqual([
+      most,
+      { base: most, ranges: Uint32Array.of(1, 3, 5, most) },
+    ]);
+  });
+
+  test("of a spine whose entry alone is asked for, that much must stand in it", () => {
+    for (let record = 1; record <= 20; record++) {
+      const f = { kind: 1, time: 0, record };
+      const reader = new SpineReader(AGENT);
+      const entry = cat(varint(1), Buffer.alloc(32, 1));
+      const whole = spine(AGENT, f, entry, varint(2));
+      expect(reader.read(whole, 0, whole.length, false, false)).toBe(whole.length);
+      expect([reader.entry, reader.areaBytes]).toEqual([1, 64]);
+      // What follows are the bytes of its check, any of which might be taken for a number.
+      for (const cut of [spine(AGENT, f, entry), spine(AGENT, f, entry, u8(0x81))])
+        expect(codeOf(() => reader.read(cut, 0, cut.length, false, false))).toBe("CORRUPT");
+      const silent = spine(AGENT, { kind: 4, time: 0, record });
+      expect(codeOf(() => reader.read(silent, 0, silent.length, false))).toBe("CORRUPT");
+    }
+  });
+
+  test("a count is measured by what is left of its spine, wherever that stands", () => {
+    const front = Buffer.alloc(8 * 1024 * 1024);
+    const file = cat(front, spine(AGENT, { kind: 5, time: 0, record: 1 }, varint(12_000_000)));
+    const reader = new SpineReader(AGENT);
+    const before = process.memoryUsage().arrayBuffers;
+    expect(codeOf(() => reader.read(file, front.length, file.length, true))).toBe("CORRUPT");
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1024 * 1024);
+  });
+
   test("one reader reads spine after spine, and keeps nothing of the one before", () => {
     const writer = new SpineWriter(AGENT);
     fc.assert(
@@ -452,6 +565,33 @@ describe("spine", () => {
       spine(AGENT, { kind: 3, ...at }, Buffer.alloc(5, 0x80), u8(0), idList([1])),
     ],
     ["a number without an end", spine(AGENT, { kind: 5, ...at }, Buffer.alloc(3, 0xff))],
+    ["a list beyond 2^32", spine(AGENT, { kind: 5, ...at }, varint(2), varint(1), huge)],
+    ["a list that stands still", spine(AGENT, { kind: 5, ...at }, varint(2), varint(1), u8(0))],
+    [
+      "a range beyond 2^32",
+      spine(AGENT, { kind: 1, flags: 1, ...at }, entryFields, u8(0), varint(1), varint(1), huge),
+    ],
+    ...[1, 2, 4].flatMap((flags): [string, Buffer][] => [
+      [
+        `flag ${flags} on a corroboration`,
+        spine(AGENT, { kind: 3, flags, ...at }, varint(1), idList([1])),
+      ],
+      [
+        `flag ${flags} on a recall`,
+        spine(AGENT, { kind: 4, flags, ...at }, u8(0), idList([1]), Buffer.alloc(4)),
+      ],
+      [`flag ${flags} on a drop`, spine(AGENT, { kind: 5, flags, ...at }, idList([1]))],
+    ]),
+    ...[2, 6].flatMap((flags): [string, Buffer][] => [
+      [
+        `the base of no seen set on a lot, flags ${flags}`,
+        spine(AGENT, { kind: 1, flags, ...at }, entryFields, u8(1), cat("x")),
+      ],
+      [
+        `the base of no seen set on a memory, flags ${flags}`,
+        spine(AGENT, { kind: 2, flags, ...at }, entryFields, varint(1), idList([1])),
+      ],
+    ]),
   ];
 
   test.each(wild)("%s is damage, and nothing of its size is allocated", (_name, bytes) => {
@@ -595,6 +735,35 @@ describe("file header", () => {
     );
   });
 
+  test("the refusal says which byte is wrong", () => {
+    const out = encodeFileHeader({ kind: "agent", storeId: STORE });
+    const offsetOf = (bytes: Buffer, kind: FileKind) => {
+      try {
+        decodeFileHeader(bytes, kind, "a file");
+      } catch (error) {
+        return (error as CheeseError).offset;
+      }
+      throw new Error("it was read");
+    };
+    expect(offsetOf(out.subarray(0, 127), "agent")).toBe(0);
+    expect(offsetOf(cat(u8(0), out.subarray(1)), "agent")).toBe(0);
+    expect(offsetOf(out, "store")).toBe(8);
+    const header = decodeFileHeader(out, "agent", "a file");
+    expect(() => checkedBody(cat(out, u8(0)), header, "a file")).toThrow(
+      expect.objectContaining({ offset: 128 }),
+    );
+  });
+
+  test("where a file belongs to no agent, its id is 16 zeros", () => {
+    expect(NO_ID).toEqual(Buffer.alloc(16));
+  });
+
+  test("an agent's body without a name is damage", () => {
+    for (let length = 0; length <= 32; length++)
+      expect(codeOf(() => decodeAgentBody(Buffer.alloc(length), "agent"))).toBe("CORRUPT");
+    expect(decodeAgentBody(cat(Buffer.alloc(32), "x"), "agent").name).toBe("x");
+  });
+
   test("an agent's body reads back; one flipped bit, a byte more or a byte less is damage", () => {
     const identity = { name: "Zoë 🧀", tokenHash: Buffer.alloc(32, 0xa5) };
     const body = encodeAgentBody(identity);
@@ -669,11 +838,21 @@ describe("batch", () => {
         expect(readBatchHeader(out, 0, { ...place, agentId: STORE })).toBe(null);
         expect(readBatchHeader(out, 0, { ...place, segment: 4 })).toBe(null);
         expect(readBatchHeader(out, 0, { ...place, offset: 70_001 })).toBe(null);
-        for (let length = 0; length < 60; length++)
+        for (let length = 0; length < 60; length++) {
           expect(readBatchHeader(out.subarray(0, length), 0, place)).toBe(null);
+          const behind = cat(Buffer.alloc(100), out.subarray(0, length));
+          expect(readBatchHeader(behind, 100, place)).toBe(null);
+        }
       }),
       { numRuns: 10 },
     );
+  });
+
+  test("any count is read but 0, which no batch has", () => {
+    const [f] = fc.sample(batchHeaders, { seed: SEED, numRuns: 1 }) as [BatchHeader];
+    expect(readBatchHeader(layOut({ ...f, count: 0 }), 0, place)).toBe(null);
+    for (const count of [1, 255, 256, 512, 4096])
+      expect(readBatchHeader(layOut({ ...f, count }), 0, place)?.count).toBe(count);
   });
 
   test("an unknown flag in a header that checks is a newer format", () => {
@@ -712,8 +891,11 @@ describe("batch", () => {
         expect(readSeal(out, 0, { ...place, segment: 2 })).toBe(null);
         expect(readSeal(out, 0, { ...place, offset: 0 })).toBe(null);
         expect(readSeal(out, 0, { ...place, agentId: STORE })).toBe(null);
-        for (let length = 0; length < 48; length++)
+        for (let length = 0; length < 48; length++) {
           expect(readSeal(out.subarray(0, length), 0, place)).toBe(null);
+          const behind = cat(Buffer.alloc(100), out.subarray(0, length));
+          expect(readSeal(behind, 100, place)).toBe(null);
+        }
       }),
       { numRuns: 20 },
     );
