@@ -2,6 +2,8 @@
 // handle, while others await reads of it. At most 50 ms.
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { makeGraph, textOf } from "./graph.ts";
 import { Findings, sizeName, timed } from "./measure.ts";
 import { copyFolder, emptyFolder, openAgent, options, preparedStore } from "./place.ts";
@@ -11,6 +13,9 @@ const STALL_MS_MAX = 50;
 const READ_EVERY_MS = 2;
 const UNIT = "ms";
 const LOADED_MAX = 200_000;
+// Also where it is run by itself, without the flags of the whole bench.
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
 
 const { size, out } = options();
 const findings = new Findings("stall", size);
@@ -19,7 +24,7 @@ findings.table("the longest stall of the event loop while others await, in one r
 /** Runs some work while a timer reads; tells the longest that the timer was kept waiting. */
 async function watched(what: string, read: () => Promise<unknown>, work: () => Promise<unknown>) {
   // What the caller made, or what was done before it, is not to be collected in this one's time.
-  globalThis.gc?.();
+  collectGarbage();
   let reads = 0;
   let isReading = false;
   const reader = setInterval(() => {

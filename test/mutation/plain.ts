@@ -107,6 +107,22 @@ export const vi = {
     for (const [name, value] of stubbed) globals[name] = value;
     stubbed.clear();
   },
+  /** In the place of the named method, until it is restored. */
+  spyOn(owner: object, name: string) {
+    const methods = owner as Record<string, unknown>;
+    const own = Object.getOwnPropertyDescriptor(owner, name);
+    const spy = {
+      mockImplementation(body: Body) {
+        Object.defineProperty(methods, name, { value: body, configurable: true, writable: true });
+        return spy;
+      },
+      mockRestore() {
+        if (own) Object.defineProperty(methods, name, own);
+        else delete methods[name];
+      },
+    };
+    return spy;
+  },
 };
 
 /** Stands for every value that it matches. */
@@ -184,7 +200,8 @@ const CHECKS = {
   toBeNull: (value: unknown) => value === null,
   toBeUndefined: (value: unknown) => value === undefined,
   toBeDefined: (value: unknown) => value !== undefined,
-  toContain: (value: string | unknown[], part: never) => value.includes(part),
+  toContain: (value: string | unknown[] | Set<unknown>, part: never) =>
+    value instanceof Set ? value.has(part) : value.includes(part),
   toContainEqual: (value: unknown[], part: unknown) =>
     value.some((item) => equal(item, part, false)),
   toHaveLength: (value: { length: number }, length: number) => value.length === length,
