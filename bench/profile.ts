@@ -1,12 +1,13 @@
 // Where the time of one kind of work goes, by V8's sampling profiler: for the figures that fall short of their targets.
 //
-//   npx node bench/profile.ts recall --size 1000000      recall, single, batch, callers, load, replay, verify
+//   npx node bench/profile.ts recall --size 1000000      recall, single, batch, callers, load, replay, verify, query
 
 import { rmSync } from "node:fs";
 import { Session } from "node:inspector/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Agent } from "../src/index.ts";
+import { Query } from "../src/words.ts";
 import { makeGraph, textOf } from "./graph.ts";
 import {
   agentFolder,
@@ -151,6 +152,16 @@ const WORKS: Record<string, () => Promise<void>> = {
     withAgent(async (agent) => {
       await agent.verify();
       await profiled(() => agent.verify());
+    }),
+  query: () =>
+    withAgent(async (agent) => {
+      const wanted = new Query("rain in Pune");
+      const scan = async () => {
+        for await (const part of agent.texts({ kind: "memory", state: "alive" }))
+          for (const { text } of part) wanted.score(text);
+      };
+      await scan();
+      await profiled(scan);
     }),
 };
 
