@@ -376,7 +376,7 @@ describe("spine", () => {
   });
 
   test("a leg or a seen set that fills the room of a fresh writer to the byte fits too", () => {
-    for (let short = 990; short <= 1020; short += 2) {
+    for (let short = 990; short <= 1020; short++) {
       // Differences of five bytes and of four, so that the numbers stay below 2^32.
       const ids = new Uint32Array(8 + short);
       for (let i = 0; i < ids.length; i++)
@@ -389,6 +389,8 @@ describe("spine", () => {
       expect(written(ofLeg)).toEqual(
         spine(AGENT, { kind: 2, time: 0, record: 1 }, entry, varint(1), idList([...ids])),
       );
+      // Ranges have a first and a last.
+      if (ids.length % 2 === 1) continue;
       const ofSeen = new SpineWriter(AGENT);
       const seen = { base, ranges: ids };
       ofSeen.memory({ ...f, legs: [Uint32Array.of(1)], seen });

@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { idsIn, SeenIndex, toRanges } from "../src/seen.ts";
+import { idsIn, idsInDescending, SeenIndex, toRanges } from "../src/seen.ts";
 
 const IDS_MAX = 60;
 
@@ -89,4 +89,79 @@ test("ranges hold the ids that they were made of, and no others", () => {
       expect([...idsIn(toRanges(ascending))]).toEqual(ascending);
     }),
   );
+});
+
+test("descending they are the same, the other way round", () => {
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.integer({ min: 1, max: 200 }), { maxLength: 80 }), (ids) => {
+      const ascending = ids.toSorted((a, b) => a - b);
+      expect([...idsInDescending(toRanges(ascending))]).toEqual(ascending.toReversed());
+    }),
+  );
+});
+
+test("beyond the limit the narrowest gaps are closed, the first of equal ones, and no id is lost", () => {
+  let merged = 0;
+  fc.assert(
+    fc.property(
+      fc.uniqueArray(fc.integer({ min: 1, max: 120 }), { minLength: 1, maxLength: 40 }),
+      fc.integer({ min: 1, max: 8 }),
+      (ids, rangesMax) => {
+        const ascending = ids.toSorted((a, b) => a - b);
+        const ranges = toRanges(ascending, rangesMax);
+        // Gaps one by one: the narrowest that is left is filled, until few enough are.
+        const all = new Set(ascending);
+        const gaps = ascending
+          .slice(1)
+          .map((to, i) => ({ from: ascending[i] as number, to }))
+          .filter(({ from, to }) => to > from + 1)
+          .sort((a, b) => a.to - a.from - (b.to - b.from) || a.from - b.from);
+        for (const { from, to } of gaps.slice(0, Math.max(gaps.length + 1 - rangesMax, 0))) {
+          merged++;
+          for (let id = from; id < to; id++) all.add(id);
+        }
+        expect([...idsIn(ranges)]).toEqual([...all].sort((a, b) => a - b));
+        expect(ranges.length / 2).toBe(Math.min(gaps.length + 1, rangesMax));
+      },
+    ),
+    { numRuns: 300 },
+  );
+  expect(merged).toBeGreaterThan(500);
+});
+
+test("in a long range the first that is marked is found, at its ends too", () => {
+  for (const length of [1, 2, 15, 16, 17, 18, 40]) {
+    for (const first of [1, 5]) {
+      const last = first + length - 1;
+      for (const at of [first - 1, first, Math.floor((first + last) / 2), last, last + 1]) {
+        const index = new SeenIndex();
+        index.add(90, 0, Uint32Array.of(first, last));
+        const marked = new Uint8Array(100);
+        if (at > 0) marked[at] = 1;
+        marked[last + 1] = 1;
+        const found: [number, number][] = [];
+        index.forEachWhoSaw(marked, (entry, what) => found.push([entry, what]));
+        expect(found).toEqual(at >= first && at <= last ? [[90, at]] : []);
+      }
+    }
+  }
+});
+
+test("who counts on from one without a set, or from one that saw nothing marked, saw what it says itself", () => {
+  const index = new SeenIndex();
+  index.add(20, 0, Uint32Array.of(3, 3));
+  index.add(30, 4, Uint32Array.of(5, 5));
+  index.add(31, 25, Uint32Array.of(6, 6));
+  index.add(32, 30, new Uint32Array(0));
+  index.add(33, 20, new Uint32Array(0));
+  const marked = new Uint8Array(100);
+  marked[5] = 1;
+  marked[6] = 1;
+  const found: [number, number][] = [];
+  index.forEachWhoSaw(marked, (entry, what) => found.push([entry, what]));
+  expect(found).toEqual([
+    [30, 5],
+    [31, 6],
+    [32, 5],
+  ]);
 });

@@ -28,6 +28,7 @@ export const FILES = [
   "verify.test",
   "graph.test",
   "chain.test",
+  "batch.test",
   "crc.test",
   "seen.test",
   "recall.test",
