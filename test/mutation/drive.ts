@@ -25,6 +25,7 @@ export const FILES = [
   "headmark.test",
   "log.test",
   "inspect.test",
+  "snapshot.test",
   "verify.test",
   "graph.test",
   "chain.test",
