@@ -172,14 +172,9 @@ export class Records {
     const slot = this.places.corroborationOfLeg(leg);
     if (slot !== -1) return this.corroboration(slot).leg;
     const owner = this.graph.legOwner[leg] as number;
-    // The legs that came with a memory are numbered in a row.
+    // The legs that came with a memory are numbered in a row, before any corroboration of it.
     let first = leg;
-    while (
-      first > 0 &&
-      this.graph.legOwner[first - 1] === owner &&
-      this.places.corroborationOfLeg(first - 1) === -1
-    )
-      first--;
+    while (first > 0 && this.graph.legOwner[first - 1] === owner) first--;
     return this.spine(owner).leg(leg - first);
   }
 

@@ -36,6 +36,14 @@ test("programs are mutated, and comments, imports, types and texts are not", () 
   ]);
 });
 
+test("a counter goes the other way", () => {
+  const counters = "function f(a: number) { a++; a--; }";
+  expect(mutantsOf("f", counters).map((mutant) => mutated(counters, mutant))).toEqual([
+    "function f(a: number) { a--; a--; }",
+    "function f(a: number) { a++; a++; }",
+  ]);
+});
+
 test("a mutant stands in its source in the place of what it names", () => {
   const found = mutantsOf("f", SOURCE).find(({ text }) => text === "||");
   expect(found && mutated(SOURCE, found)).toBe(SOURCE.replace("2 && !", "2 || !"));

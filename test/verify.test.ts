@@ -4,158 +4,64 @@
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { beforeEach, describe, expect, test } from "vitest";
-import { BatchBuilder, type LogEnd } from "../src/batch.ts";
-import {
-  encodeSeal,
-  type RecallSpine,
-  type SeenSet,
-  writeBatchHeader,
-  writeCommitMarker,
-} from "../src/codec.ts";
+import { writeBatchHeader, writeCommitMarker } from "../src/codec.ts";
 import { diskError } from "../src/disk.ts";
 import { CheeseError } from "../src/errors.ts";
-import { firstHeadMark, writeHeadMark } from "../src/headmark.ts";
+import { writeHeadMark } from "../src/headmark.ts";
 import type { LogPosition } from "../src/log.ts";
 import { createSegment } from "../src/segment.ts";
 import { writeSnapshot } from "../src/snapshot.ts";
 import { AgentState } from "../src/state.ts";
 import type { VerifyReport } from "../src/terms.ts";
 import { type Problem, type VerifyOptions, verifyAgent } from "../src/verify.ts";
-import { type DiskCall, MemoryDisk, watched } from "./memorydisk.ts";
+import {
+  AGENT,
+  AREA,
+  areas,
+  BATCH_HEADER,
+  beginLog,
+  corroborate,
+  disk,
+  drop,
+  end,
+  endsAt,
+  FOLDER,
+  followsHead,
+  HEAD_MARK,
+  HEADER,
+  heads,
+  IDS,
+  ids,
+  keepLog,
+  type Laid,
+  lay,
+  lot,
+  MARKER,
+  memory,
+  nameOf,
+  pathOf,
+  recall,
+  roll,
+  SEAL,
+  write,
+  zero,
+} from "./laid.ts";
+import { type DiskCall, watched } from "./memorydisk.ts";
 
-const AGENT = "/agent";
-const FOLDER = "/agent/log/1";
-const HEAD_MARK = "/agent/head";
 const SNAPSHOT = "/agent/graph";
-const IDS = { storeId: Buffer.alloc(16, 1), agentId: Buffer.alloc(16, 2) };
-/** Sizes as docs/format.md has them. */
-const HEADER = 128;
-const BATCH_HEADER = 60;
-const MARKER = 40;
-const SEAL = 48;
-/** Of a short text. */
-const AREA = 64;
-const START: LogEnd = {
-  record: 0,
-  entries: 0,
-  head: createHash("sha256")
-    .update("cheesedb/chain/v1")
-    .update(IDS.storeId)
-    .update(IDS.agentId)
-    .digest("binary"),
-};
 
-let disk: MemoryDisk;
-/** Where the log stands behind what was laid so far. */
-let end: LogPosition;
-/** The head after each record. */
-let heads: string[];
-/** Where each entry's text stands. */
-let areas: { segment: number; at: number }[];
 let sequence: number;
 /** Done before each call of the disk; the call fails with what it throws. */
 let before: (call: DiskCall) => void;
 
 beforeEach(() => {
-  disk = MemoryDisk.of(
-    new Map(["/", AGENT, "/agent/log", FOLDER].map((path): [string, null] => [path, null])),
-  );
-  disk.create(HEAD_MARK).write(firstHeadMark(IDS, START.head), 0);
+  beginLog();
   sequence = 2;
-  end = { ...START, segment: 1, offset: HEADER };
-  heads = [START.head];
-  areas = [{ segment: 0, at: 0 }];
   before = () => {};
-  createSegment(disk, pathOf(1), IDS, 1, { number: 1, before: START }, 0);
 });
 
-const nameOf = (segment: number) => `log/1/${String(segment).padStart(8, "0")}.seg`;
-const pathOf = (segment: number) => `${AGENT}/${nameOf(segment)}`;
-const ids = (...list: number[]) => Uint32Array.from(list);
 const hexOf = (digest: string) => Buffer.from(digest, "latin1").toString("hex");
 const fingerprintOf = (record: number) => `${record}-${hexOf(heads[record] as string)}`;
-
-// ----- what a batch is made of -----
-
-type Step = (builder: BatchBuilder) => void;
-
-const lot =
-  (text: string | null = "milk", { seen = null as SeenSet | null, bornDead = false } = {}): Step =>
-  (builder) =>
-    builder.addLot(1, "x", { text, uri: null }, seen, bornDead);
-const memory =
-  (legs: number[][], seen: SeenSet | null = null): Step =>
-  (builder) =>
-    builder.addMemory(1, legs, { text: "drinks milk", uri: null }, seen);
-const recall =
-  (outcome: Partial<Record<keyof RecallSpine, unknown>> & { targets: Uint32Array }): Step =>
-  (builder) =>
-    builder.addRecall(1, {
-      mode: "fair",
-      disposal: "untrusted",
-      removed: ids(),
-      alsoErased: ids(),
-      contactBelow: ids(),
-      explained: ids(),
-      ...outcome,
-    } as RecallSpine);
-const drop =
-  (...dropped: number[]): Step =>
-  (builder) =>
-    builder.addDrop(1, ids(...dropped));
-const corroborate =
-  (memory: number, leg: number[]): Step =>
-  (builder) =>
-    builder.addCorroboration(1, memory, leg);
-
-interface Laid {
-  at: number;
-  end: number;
-}
-
-/** Lays one batch of these records behind what there is. */
-function lay(...steps: Step[]): Laid {
-  const builder = new BatchBuilder(IDS.agentId, (bytes) => bytes.fill(0xee));
-  builder.begin(end);
-  const placed: number[] = [];
-  for (const step of steps) {
-    const { entries } = builder;
-    step(builder);
-    heads.push(builder.head);
-    if (builder.entries > entries) placed.push(builder.lastAreaAt);
-  }
-  const { segment, offset } = end;
-  const bytes = builder.finish({ segment, offset });
-  disk.open(pathOf(segment)).write(bytes, offset);
-  for (const at of placed) areas.push({ segment, at: offset + builder.areasAt + at });
-  const { record, entries, head } = builder;
-  end = { segment, offset: offset + bytes.length, record, entries, head };
-  return { at: offset, end: end.offset };
-}
-
-/** Seals the segment, and begins the next. */
-function roll() {
-  const { segment, offset, ...before } = end;
-  const seal = encodeSeal(before.record, before.entries, before.head, {
-    agentId: IDS.agentId,
-    segment,
-    offset,
-  });
-  disk.open(pathOf(segment)).write(seal, offset);
-  createSegment(disk, pathOf(segment + 1), IDS, 1, { number: segment + 1, before }, 0);
-  end = { ...end, segment: segment + 1, offset: HEADER };
-}
-
-function write(segment: number, at: number, bytes: Uint8Array) {
-  disk.open(pathOf(segment)).write(bytes, at);
-}
-
-function zero(...entries: number[]) {
-  for (const entry of entries) {
-    const { segment, at } = areas[entry] as { segment: number; at: number };
-    write(segment, at, Buffer.alloc(AREA));
-  }
-}
 
 /** Writes over an entry's padding, which its commitment says is zero. */
 function spoil(entry: number) {
@@ -182,6 +88,75 @@ function snapshot({ generation = 1, ...position }: Partial<LogPosition & { gener
   const at = { ...end, ...position };
   writeSnapshot(disk, AGENT, IDS, { graph, places, generation, position: at });
   state.close();
+}
+
+/** Lays what a compaction leaves of a batch of lots: those texts that are kept. */
+function layCompacted(texts: string[], kept: boolean[]): number {
+  const { segment, offset } = end;
+  const laid = lay(...texts.map((text) => lot(text)));
+  const was = Buffer.alloc(laid.end - laid.at);
+  disk.open(pathOf(segment)).read(was, offset);
+  const [spineBytes, areaBytes] = [was.readUInt32LE(16), was.readUInt32LE(20)];
+  const map = Buffer.alloc(Math.ceil(texts.length / 8));
+  const left: Buffer[] = [];
+  const first = areas.length - texts.length;
+  for (const [i, isKept] of kept.entries()) {
+    if (!isKept) continue;
+    map.writeUInt8(map.readUInt8(i >>> 3) | (1 << (i & 7)), i >>> 3);
+    const at = BATCH_HEADER + spineBytes + i * AREA;
+    left.push(was.subarray(at, at + AREA));
+  }
+  const header = Buffer.alloc(BATCH_HEADER);
+  const place = { agentId: IDS.agentId, segment, offset };
+  writeBatchHeader(
+    header,
+    0,
+    {
+      compacted: true,
+      count: texts.length,
+      firstRecord: was.readUInt32LE(8),
+      entriesBefore: was.readUInt32LE(12),
+      spineBytes,
+      areaBytes: left.length * AREA,
+      headBefore: was.toString("latin1", 24, 56),
+    },
+    place,
+  );
+  expect(areaBytes).toBe(texts.length * AREA);
+  const covered = Buffer.concat([
+    header,
+    map,
+    was.subarray(BATCH_HEADER, BATCH_HEADER + spineBytes),
+  ]);
+  const marker = Buffer.alloc(MARKER);
+  writeCommitMarker(marker, 0, crc32(covered), end.head);
+  const bytes = Buffer.concat([covered, ...left, marker]);
+  disk.open(pathOf(segment)).truncate(offset);
+  write(segment, offset, bytes);
+  endsAt(offset + bytes.length);
+  return first;
+}
+
+/**
+ * Lays a batch of one lot whose spine has a wrong check, or whose marker names a head that is not the chain's, and all else as
+ * it must be.
+ */
+function layForged(what: "check" | "head"): Laid {
+  const before = heads.at(-1) as string;
+  const laid = lay(lot("forged"));
+  const bytes = Buffer.alloc(laid.end - laid.at);
+  disk.open(pathOf(end.segment)).read(bytes, laid.at);
+  const spineEnd = BATCH_HEADER + bytes.readUInt32LE(16);
+  if (what === "check") bytes.writeUInt8(bytes.readUInt8(spineEnd - 1) ^ 1, spineEnd - 1);
+  const head = createHash("sha256")
+    .update(Buffer.from(what === "check" ? before : "another history", "latin1"))
+    .update(bytes.subarray(BATCH_HEADER, spineEnd))
+    .digest("binary");
+  writeCommitMarker(bytes, bytes.length - MARKER, crc32(bytes.subarray(0, spineEnd)), head);
+  write(end.segment, laid.at, bytes);
+  heads[end.record] = head;
+  followsHead(head);
+  return laid;
 }
 
 // ----- what verify says -----
@@ -277,6 +252,15 @@ describe("a history in which all is right", () => {
     expect((await refusal({ expect: `2-${"0".repeat(64)}` })).message).not.toContain("half");
   });
 
+  test("says so of a single byte too", async () => {
+    story();
+    mark();
+    write(1, end.offset, Buffer.from("B"));
+    expect((await verify()).tornBytes).toBe(1);
+    const error = await refusal({ expect: `7-${"0".repeat(64)}` });
+    expect(error.message).toContain("half written (1 bytes)");
+  });
+
   test("what is no fingerprint is refused before anything is read", async () => {
     before = () => {
       throw new Error("it was read");
@@ -343,8 +327,7 @@ describe("what a recall says", () => {
       [{ ...right, mode: "strict", removed: ids(4, 5, 6) }, null],
     ];
     for (const [outcome, differs] of stories) {
-      const files = disk.image();
-      const begin = { end, heads: [...heads], areas: [...areas] };
+      const goBack = keepLog();
       story();
       lay(recall(outcome));
       zero(...((outcome.alsoErased ?? []) as number[]));
@@ -359,8 +342,7 @@ describe("what a recall says", () => {
             file,
           }),
         ]);
-      disk = MemoryDisk.of(files);
-      ({ end, heads, areas } = begin);
+      goBack();
     }
   });
 
@@ -489,7 +471,9 @@ describe("texts", () => {
       message: `agent "alice": ${first} (${file}, byte ${offset})`,
       ...textAt(2),
     });
-    zero(7, 8);
+    zero(7);
+    expect((await refusal()).message).toMatch(/byte \d+\), and 1 more$/);
+    zero(8);
     expect((await refusal()).message).toMatch(/byte \d+\), and 2 more$/);
   });
 
@@ -548,53 +532,6 @@ describe("texts", () => {
     mark({ done: 7 });
     expect((await problems()).map(({ entry }) => entry)).toEqual([4, 6]);
   });
-
-  /** Lays what a compaction leaves of a batch of lots: those texts that are kept. */
-  function layCompacted(texts: string[], kept: boolean[]): number {
-    const { segment, offset } = end;
-    const laid = lay(...texts.map((text) => lot(text)));
-    const was = Buffer.alloc(laid.end - laid.at);
-    disk.open(pathOf(segment)).read(was, offset);
-    const [spineBytes, areaBytes] = [was.readUInt32LE(16), was.readUInt32LE(20)];
-    const map = Buffer.alloc(Math.ceil(texts.length / 8));
-    const left: Buffer[] = [];
-    const first = areas.length - texts.length;
-    for (const [i, isKept] of kept.entries()) {
-      if (!isKept) continue;
-      map.writeUInt8(map.readUInt8(i >>> 3) | (1 << (i & 7)), i >>> 3);
-      const at = BATCH_HEADER + spineBytes + i * AREA;
-      left.push(was.subarray(at, at + AREA));
-    }
-    const header = Buffer.alloc(BATCH_HEADER);
-    const place = { agentId: IDS.agentId, segment, offset };
-    writeBatchHeader(
-      header,
-      0,
-      {
-        compacted: true,
-        count: texts.length,
-        firstRecord: was.readUInt32LE(8),
-        entriesBefore: was.readUInt32LE(12),
-        spineBytes,
-        areaBytes: left.length * AREA,
-        headBefore: was.toString("latin1", 24, 56),
-      },
-      place,
-    );
-    expect(areaBytes).toBe(texts.length * AREA);
-    const covered = Buffer.concat([
-      header,
-      map,
-      was.subarray(BATCH_HEADER, BATCH_HEADER + spineBytes),
-    ]);
-    const marker = Buffer.alloc(MARKER);
-    writeCommitMarker(marker, 0, crc32(covered), end.head);
-    const bytes = Buffer.concat([covered, ...left, marker]);
-    disk.open(pathOf(segment)).truncate(offset);
-    write(segment, offset, bytes);
-    end = { ...end, offset: offset + bytes.length };
-    return first;
-  }
 
   test("one that a compaction left out must have been taken", async () => {
     const first = layCompacted(["a", "b", "c"], [true, false, true]);
@@ -708,14 +645,7 @@ describe("the snapshot", () => {
     const theirs = Buffer.alloc(file.stat().size);
     file.read(theirs, 0);
     // The same size, and another parent.
-    disk = MemoryDisk.of(
-      new Map(["/", AGENT, "/agent/log", FOLDER].map((path): [string, null] => [path, null])),
-    );
-    disk.create(HEAD_MARK).write(firstHeadMark(IDS, START.head), 0);
-    end = { ...START, segment: 1, offset: HEADER };
-    heads = [START.head];
-    areas = [{ segment: 0, at: 0 }];
-    createSegment(disk, pathOf(1), IDS, 1, { number: 1, before: START }, 0);
+    beginLog();
     lay(lot("one"), lot("two"), memory([[2]]));
     snapshot({});
     const ours = Buffer.alloc(theirs.length);
@@ -744,6 +674,36 @@ describe("the snapshot", () => {
     snapshot({ record: 5, entries: 6, generation: 2 });
     expect((await verify()).snapshot).toBe("stale");
   });
+});
+
+describe("the chain", () => {
+  test("begins at record 1", async () => {
+    disk.removeFile(pathOf(1));
+    const before = { record: 5, entries: 2, head: "\x05".repeat(32) };
+    createSegment(disk, pathOf(1), IDS, 1, { number: 1, before }, 0);
+    expect(await says()).toContain(`the log in ${FOLDER} does not begin at record 1`);
+  });
+
+  test.each(["check", "head"] as const)(
+    "a batch that is right but for a spine's %s is told, and what follows it is looked at by itself",
+    async (what) => {
+      story();
+      const forged = layForged(what);
+      lay(lot("eight"), lot("nine"));
+      mark();
+      spoil(9);
+      const found = await problems();
+      expect(found).toEqual([
+        {
+          code: "CORRUPT",
+          message: expect.any(String),
+          entry: undefined,
+          ...inSegment(1, forged.at),
+        },
+        expect.objectContaining({ message: "the text of entry 9 does not check", ...textAt(9) }),
+      ]);
+    },
+  );
 });
 
 describe("behind damage to the structure", () => {
@@ -788,6 +748,65 @@ describe("behind damage to the structure", () => {
       noBatch(2, inNext),
       notText(14),
       notText(15),
+    ]);
+  });
+
+  test("a spine that does not check is told, though its chain holds", async () => {
+    story();
+    const torn = lay(lot("seven"));
+    const forged = layForged("check");
+    lay(lot("nine"));
+    mark();
+    spoilMarker(1, torn);
+    const [, ...behind] = await problems();
+    expect(behind).toEqual([
+      {
+        code: "CORRUPT",
+        message: "a spine does not check",
+        entry: undefined,
+        ...inSegment(1, forged.at),
+      },
+    ]);
+  });
+
+  test("records without a text, and texts that a compaction left out, are no damage", async () => {
+    story();
+    const torn = lay(lot("seven"));
+    lay(
+      recall({ targets: ids(1) }),
+      lot("eight"),
+      corroborate(5, [3]),
+      lot(null, { bornDead: true }),
+    );
+    layCompacted(["a", "b", "c"], [true, false, true]);
+    layCompacted(["d"], [false]);
+    mark();
+    spoilMarker(1, torn);
+    expect(await problems()).toHaveLength(1);
+  });
+
+  test("a segment that cannot be read is told, and those before and behind it are looked at", async () => {
+    story();
+    const torn = lay(lot("seven"));
+    lay(lot("eight"));
+    roll();
+    lay(lot("nine"));
+    roll();
+    lay(lot("ten"));
+    mark();
+    spoilMarker(1, torn);
+    spoil(8);
+    spoil(9);
+    spoil(10);
+    before = ({ call, path }) => {
+      if (call === "read" && path === pathOf(2))
+        throw diskError("read", pathOf(2), Object.assign(new Error("EIO"), { code: "EIO" }));
+    };
+    const [, ...behind] = await problems();
+    expect(behind.map(({ code, entry }) => [code, entry])).toEqual([
+      ["CORRUPT", 8],
+      ["DISK", undefined],
+      ["CORRUPT", 10],
     ]);
   });
 

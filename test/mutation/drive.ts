@@ -26,6 +26,7 @@ export const FILES = [
   "log.test",
   "inspect.test",
   "snapshot.test",
+  "records.test",
   "verify.test",
   "graph.test",
   "chain.test",

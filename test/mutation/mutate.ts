@@ -140,7 +140,9 @@ export function mutantsOf(file: string, source: string): Mutant[] {
           add(
             expression.start,
             expression.end,
-            source.slice(expression.start, expression.end).replace("++", "--"),
+            source
+              .slice(expression.start, expression.end)
+              .replace(/\+\+|--/, (found) => (found === "++" ? "--" : "++")),
           );
         break;
       }
