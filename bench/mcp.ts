@@ -139,8 +139,13 @@ for (const { name, args } of small) {
   const group = groups.find(({ removed }) => removed <= FAIR_MAX);
   const plans: number[] = [];
   const recalls: number[] = [];
-  for (const [i, { lot }] of (group?.lots ?? []).entries()) {
-    const args = { ids: [lot], mode: "fair" };
+  const groupLots = group?.lots ?? [];
+  const preview = (lot: number) => ({ ids: [lot], mode: "fair" });
+  // A preview changes nothing: those of the two lots that are not counted warm up what the others go through.
+  for (let i = 0; i < WARM_UPS; i++)
+    await server.call("recall_bad_source", preview(groupLots[i % 2]?.lot ?? 0));
+  for (const [i, { lot }] of groupLots.entries()) {
+    const args = preview(lot);
     const plan = await server.call("recall_bad_source", args);
     const done = await server.call("recall_bad_source", { ...args, plan: plan.result.plan });
     if (i < 2) continue;

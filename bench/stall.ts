@@ -1,7 +1,7 @@
 // The longest that long work keeps the event loop from others: a bulk load, an import, find, verify and compact in an open
 // handle, while others await reads of it. At most 50 ms.
 
-import { monitorEventLoopDelay } from "node:perf_hooks";
+import { monitorEventLoopDelay, PerformanceObserver } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { makeGraph, textOf } from "./graph.ts";
@@ -35,16 +35,22 @@ async function watched(what: string, read: () => Promise<unknown>, work: () => P
       isReading = false;
     });
   }, READ_EVERY_MS);
+  let collected = 0;
+  const collections = new PerformanceObserver((list) => {
+    for (const { duration } of list.getEntries()) collected = Math.max(collected, duration);
+  });
+  collections.observe({ entryTypes: ["gc"] });
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delay.enable();
   const ms = await timed(work);
   // The last wait is noted when it ends.
   await new Promise((resolve) => setTimeout(resolve, 5));
   delay.disable();
+  collections.disconnect();
   clearInterval(reader);
   while (isReading) await new Promise((resolve) => setTimeout(resolve, 1));
   const longest = delay.max / 1e6;
-  const note = `99 % within ${(delay.percentile(99) / 1e6).toFixed(1)} ms; took ${(ms / 1000).toFixed(2)} s, ${reads} reads answered`;
+  const note = `99 % within ${(delay.percentile(99) / 1e6).toFixed(1)} ms; the longest collection of garbage ${collected.toFixed(1)} ms; took ${(ms / 1000).toFixed(2)} s, ${reads} reads answered`;
   findings.row(what, UNIT, [longest], note);
   findings.figure("stall", what, longest, { atMost: STALL_MS_MAX, unit: UNIT });
 }

@@ -147,21 +147,44 @@ test("in a long range the first that is marked is found, at its ends too", () =>
   }
 });
 
+test("neighbours are one range, and a gap parts two", () => {
+  expect([...toRanges([1, 2, 3, 5, 8, 9, 10])]).toEqual([1, 3, 5, 5, 8, 10]);
+});
+
+test("beyond the limit, ranges come out as pairs, no more than were asked for", () => {
+  // Gaps of 2, 4, 2, 6 and 2 numbers: of equal ones the first goes first.
+  const ids = [1, 4, 9, 12, 19, 22];
+  expect([...toRanges(ids, 6)]).toEqual([1, 1, 4, 4, 9, 9, 12, 12, 19, 19, 22, 22]);
+  expect([...toRanges(ids, 5)]).toEqual([1, 4, 9, 9, 12, 12, 19, 19, 22, 22]);
+  expect([...toRanges(ids, 4)]).toEqual([1, 4, 9, 12, 19, 19, 22, 22]);
+  expect([...toRanges(ids, 3)]).toEqual([1, 4, 9, 12, 19, 22]);
+  expect([...toRanges(ids, 2)]).toEqual([1, 12, 19, 22]);
+  expect([...toRanges(ids, 1)]).toEqual([1, 22]);
+  // The same gaps, after ranges of other widths.
+  expect([...toRanges([1, 2, 3, 4, 5, 9, 12, 13], 2)]).toEqual([1, 5, 9, 13]);
+});
+
 test("who counts on from one without a set, or from one that saw nothing marked, saw what it says itself", () => {
   const index = new SeenIndex();
+  index.add(10, 0, Uint32Array.of(5, 6));
   index.add(20, 0, Uint32Array.of(3, 3));
   index.add(30, 4, Uint32Array.of(5, 5));
   index.add(31, 25, Uint32Array.of(6, 6));
   index.add(32, 30, new Uint32Array(0));
   index.add(33, 20, new Uint32Array(0));
+  index.add(34, 15, new Uint32Array(0));
+  index.add(35, 31, new Uint32Array(0));
+  index.add(36, 9, new Uint32Array(0));
   const marked = new Uint8Array(100);
   marked[5] = 1;
   marked[6] = 1;
   const found: [number, number][] = [];
   index.forEachWhoSaw(marked, (entry, what) => found.push([entry, what]));
   expect(found).toEqual([
+    [10, 5],
     [30, 5],
     [31, 6],
     [32, 5],
+    [35, 6],
   ]);
 });

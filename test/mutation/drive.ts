@@ -33,6 +33,7 @@ export const FILES = [
   "batch.test",
   "crc.test",
   "seen.test",
+  "arrays.test",
   "recall.test",
   "rules.test",
   "erase.test",
