@@ -24,6 +24,8 @@ export const FILES = [
   "segment.test",
   "headmark.test",
   "log.test",
+  "state.test",
+  "core.test",
   "inspect.test",
   "snapshot.test",
   "records.test",
@@ -44,6 +46,7 @@ export const FILES = [
   "options.test",
   "histories.test",
   "damage.test",
+  "long.test",
   "calls.test",
 ];
 /** What each test comes to, as the mutants of the sources are numbered. */
