@@ -84,13 +84,13 @@ export class Graph {
   legCount = 0;
   edgeCount = 0;
 
-  flags: Uint16Array<ArrayBuffer>;
+  flags: Uint16Array<ArrayBuffer> = new Uint16Array(1);
   /** Legs of a memory that hold. */
-  holding: Uint16Array<ArrayBuffer>;
+  holding: Uint16Array<ArrayBuffer> = new Uint16Array(1);
   /** The record of the recall that killed it; 0 while it lives. */
-  diedAt: Uint32Array<ArrayBuffer>;
-  legOwner: Uint32Array<ArrayBuffer>;
-  legBroken: Uint32Array<ArrayBuffer>;
+  diedAt: Uint32Array<ArrayBuffer> = new Uint32Array(1);
+  legOwner: Uint32Array<ArrayBuffer> = new Uint32Array(0);
+  legBroken: Uint32Array<ArrayBuffer> = new Uint32Array(0);
 
   settledEntries = 0;
   childStart: Uint32Array<ArrayBuffer> = new Uint32Array(2);
@@ -108,14 +108,6 @@ export class Graph {
    * one, all that is dead below a mark has lost its text, and an erase need not walk there again.
    */
   readonly stragglers = new Set<number>();
-
-  constructor(entriesHint = 0, legsHint = 0) {
-    this.flags = new Uint16Array(entriesHint + 1);
-    this.holding = new Uint16Array(entriesHint + 1);
-    this.diedAt = new Uint32Array(entriesHint + 1);
-    this.legOwner = new Uint32Array(legsHint);
-    this.legBroken = new Uint32Array((legsHint + 31) >>> 5);
-  }
 
   has(entry: number): boolean {
     return Number.isInteger(entry) && entry >= 1 && entry <= this.entryCount;
@@ -149,10 +141,6 @@ export class Graph {
     if (!this.is(entry, FLAGS.recalled)) return null;
     if (this.is(entry, FLAGS.contactTarget)) return "contact";
     return this.is(entry, FLAGS.strict) ? "strict" : "fair";
-  }
-
-  legIsBroken(leg: number): boolean {
-    return (((this.legBroken[leg >>> 5] as number) >>> (leg & 31)) & 1) === 1;
   }
 
   /** Adds the next entry. A memory's legs follow, by addLeg. */

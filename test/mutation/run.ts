@@ -178,6 +178,7 @@ function environment(tree: string) {
     NODE_COMPILE_CACHE: join(work, "compiled"),
     SEED: "1",
     HISTORIES: "12",
+    GRAPHS: "10",
     CALLS: "60",
     CRASH_WORKLOADS: "4",
     DAMAGE_STEP: "400",
