@@ -2,7 +2,7 @@
 // long it is kept; batches, and what a failure leaves.
 
 import { basename } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { AgentCore, type Transaction } from "../src/core.ts";
 import { diskError } from "../src/disk.ts";
 import { CheeseError } from "../src/errors.ts";
@@ -47,7 +47,6 @@ const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 let locks: MakeLock;
-let open: AgentCore[];
 /** What was done to files and folders since the test last looked; reads and looks left out. */
 let calls: string[];
 /** Done before each call of the disk; the call fails with what it throws. */
@@ -58,15 +57,9 @@ beforeEach(() => {
   beginLog();
   disk.makeFolder("/locks");
   locks = memoryLocks();
-  open = [];
   calls = [];
   before = () => {};
   sequence = 2;
-});
-
-afterEach(async () => {
-  before = () => {};
-  for (const core of open) await core.close();
 });
 
 function note(one: DiskCall) {
@@ -84,6 +77,13 @@ function done(): string[] {
   return now;
 }
 
+function closeAtEnd(core: AgentCore) {
+  onTestFinished(async () => {
+    before = () => {};
+    await core.close();
+  });
+}
+
 /** The core of a process of its own: what is shared is the disk and the lock. */
 function coreOf(place: Partial<AgentPlace> = {}): { core: AgentCore; lock: WriterLock } {
   const watching = watched(disk, note);
@@ -94,7 +94,7 @@ function coreOf(place: Partial<AgentPlace> = {}): { core: AgentCore; lock: Write
     now: () => 1,
     fillRandom: (bytes) => bytes.fill(0xee),
   });
-  open.push(core);
+  closeAtEnd(core);
   return { core, lock };
 }
 
@@ -645,7 +645,7 @@ describe("what fails", () => {
       now: () => 1,
       fillRandom: () => {},
     });
-    open.push(core);
+    closeAtEnd(core);
     await core.open();
     expect(core.canWrite).toBe(false);
     expect(await textOf(core, 1)).toBe("one");
@@ -656,7 +656,7 @@ describe("what fails", () => {
       now: () => 1,
       fillRandom: () => {},
     });
-    open.push(other);
+    closeAtEnd(other);
     await other.open();
     expect(await codeOf(() => put(other, "two"))).toBe("READ_ONLY");
   });
