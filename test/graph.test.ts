@@ -188,3 +188,33 @@ test("children, legs, marks and counts are those of plain lists, settled or not,
     ).toBe(true);
   }
 });
+
+test("of a thousand legs each breaks by itself, and of a leg with a thousand parents each is one", () => {
+  const graph = new Graph();
+  const many = 1000;
+  for (let entry = 1; entry <= many; entry++) graph.addEntry(0);
+  for (let lot = 1; lot <= many; lot++) graph.addLeg(graph.addEntry(FLAGS.memory), [lot]);
+  const last = graph.addEntry(FLAGS.memory);
+  expect(graph.addLeg(last, range(many))).toBe(many);
+  expect(graph.edgeCount).toBe(2 * many);
+  const removed = Uint32Array.of(many + 7);
+  const nothing = new Uint32Array(0);
+  const none = { alsoErased: nothing, contactBelow: nothing, explained: nothing };
+  const targets = Uint32Array.of(7);
+  graph.applyRecall(1, { targets, mode: "fair", disposal: "untrusted", removed, ...none });
+  for (let lot = 1; lot <= many; lot++) {
+    const legs: number[] = [];
+    graph.forEachChildLeg(lot, (leg) => legs.push(leg));
+    expect(legs.sort((a, b) => a - b)).toEqual([lot - 1, many]);
+    expect(graph.holding[many + lot]).toBe(lot === 7 ? 0 : 1);
+  }
+  expect(graph.holding[last]).toBe(0);
+  expect(graph.targetMode(7)).toBe("fair");
+  expect([graph.targetMode(8), graph.targetMode(many + 7)]).toEqual([null, null]);
+  // Whether it lived then: also of what died by that very record.
+  expect([graph.livedAt(7, 0), graph.livedAt(7, 1), graph.livedAt(8, 1)]).toEqual([
+    true,
+    false,
+    true,
+  ]);
+});
