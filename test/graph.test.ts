@@ -140,13 +140,14 @@ test("children, legs, marks and counts are those of plain lists, settled or not,
       expect(legs.map((_, leg) => graph.legOwner[leg])).toEqual(legs.map(({ owner }) => owner));
       const layer = new Layer();
       const asked = Uint32Array.from(range(entries)).reverse();
-      graph.lookBelow(asked, 1, asked.length, layer);
+      const to = Math.max(asked.length - 1, 1);
+      graph.lookBelow(asked, 1, to, layer);
       const found = Array.from({ length: layer.count }, (_, i) => {
         const [parent, leg, owner] = [layer.parents[i], layer.legs[i], layer.owners[i]];
         expect(owner).toBe(legs[leg as number]?.owner);
         return [parent, leg] as [number, number];
       });
-      const inTurn = [...asked.subarray(1)].flatMap((parent) =>
+      const inTurn = [...asked.subarray(1, to)].flatMap((parent) =>
         plain.childLegs(parent).map((leg): [number, number] => [parent, leg]),
       );
       expect(found.map(([parent]) => parent)).toEqual(inTurn.map(([parent]) => parent));
@@ -217,4 +218,80 @@ test("of a thousand legs each breaks by itself, and of a leg with a thousand par
     false,
     true,
   ]);
+});
+
+/** Lots 1 .. count, with one memory on each. */
+function pairs(count: number): Graph {
+  const graph = new Graph();
+  for (let lot = 1; lot <= count; lot++) graph.addEntry(0);
+  for (let lot = 1; lot <= count; lot++) graph.addLeg(graph.addEntry(FLAGS.memory), [lot]);
+  return graph;
+}
+
+const legsOf = (graph: Graph, entry: number) => {
+  const legs: number[] = [];
+  graph.forEachChildLeg(entry, (leg) => legs.push(leg));
+  return legs;
+};
+
+test("what was settled takes more, one edge too, and is settled again", () => {
+  for (const more of [1, 2, 3]) {
+    const graph = pairs(5);
+    graph.settle();
+    expect([graph.tailCount, graph.settledEntries]).toEqual([0, 10]);
+    for (let lot = 1; lot <= more; lot++) graph.addLeg(10, [lot]);
+    expect(graph.tailCount).toBe(more);
+    graph.settle();
+    expect([graph.tailCount, graph.childLegs.length]).toEqual([0, 5 + more]);
+    expect(range(5).map((lot) => legsOf(graph, lot))).toEqual(
+      range(5).map((lot) => (lot <= more ? [lot - 1, 4 + lot] : [lot - 1])),
+    );
+    const { childStart } = graph;
+    graph.settle();
+    expect(graph.childStart).toBe(childStart);
+  }
+});
+
+test("more entries than one part of the work takes are settled like few", () => {
+  const half = 65_536 + 2;
+  const graph = pairs(half);
+  for (let times = 1; times <= 2; times++) {
+    graph.settle();
+    for (const lot of [1, 2, 65_535, 65_536, 65_537, half])
+      expect(legsOf(graph, lot)).toEqual(times === 1 ? [lot - 1] : [lot - 1, half]);
+    expect(graph.childStart[2 * half + 1]).toBe(graph.edgeCount);
+    if (times === 1) graph.addLeg(graph.addEntry(FLAGS.memory), range(half));
+  }
+});
+
+test("entries that came behind the last leg have no children", () => {
+  const graph = pairs(3);
+  for (let more = 1; more <= 300; more++) {
+    const lot = graph.addEntry(0);
+    expect(legsOf(graph, lot)).toEqual([]);
+    const layer = new Layer();
+    graph.lookBelow(Uint32Array.of(lot, 1), 0, 2, layer);
+    expect([layer.count, layer.legs[0], layer.parents[0], layer.owners[0]]).toEqual([1, 0, 1, 4]);
+  }
+});
+
+test("its depth is that of its longest chain: none without a memory", () => {
+  const graph = new Graph();
+  expect(graph.depth()).toBe(0);
+  for (let lot = 1; lot <= 3; lot++) graph.addEntry(0);
+  expect(graph.depth()).toBe(0);
+  const low = graph.addEntry(FLAGS.memory);
+  graph.addLeg(low, [1]);
+  expect(graph.depth()).toBe(1);
+  const last = graph.addEntry(FLAGS.memory);
+  graph.addLeg(last, [2]);
+  expect(graph.depth()).toBe(1);
+  // An earlier one comes to stand on the last.
+  graph.addLeg(low, [last]);
+  expect(graph.depth()).toBe(2);
+});
+
+test("its size in memory is that of its arrays", () => {
+  // Of nothing: flags and counts of two bytes, a record and two places of four.
+  expect(new Graph().bytes).toBe(2 + 2 + 4 + 8);
 });
