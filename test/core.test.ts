@@ -9,6 +9,7 @@ import { CheeseError } from "../src/errors.ts";
 import { readHeadMark, writeHeadMark } from "../src/headmark.ts";
 import type { MakeLock, WriterLock } from "../src/lock.ts";
 import type { AgentPlace } from "../src/log.ts";
+import { createSegment } from "../src/segment.ts";
 import { writeSnapshot } from "../src/snapshot.ts";
 import { AgentState } from "../src/state.ts";
 import { readEntry } from "../src/view.ts";
@@ -22,6 +23,7 @@ import {
   drop,
   end,
   HEAD_MARK,
+  HEADER,
   IDS,
   ids,
   keepLog,
@@ -31,6 +33,7 @@ import {
   pathOf,
   recall,
   roll,
+  START,
   write,
   zero,
 } from "./laid.ts";
@@ -231,6 +234,40 @@ describe("an opening", () => {
     expect(await entryCount(core)).toBe(1);
   });
 
+  test("that fails is tried once more: the files may have been changed over under it", async () => {
+    lay(lot("one"));
+    mark();
+    let looks = 0;
+    const failingTimes = (times: number) => {
+      looks = 0;
+      before = ({ call, path }) => {
+        if (call === "open" && path === pathOf(1) && ++looks <= times)
+          throw new CheeseError("CORRUPT", "it does not check");
+      };
+    };
+    failingTimes(1);
+    const { core } = await opened();
+    expect(await textOf(core, 1)).toBe("one");
+    failingTimes(2);
+    const { core: other } = coreOf();
+    expect(await codeOf(() => other.open())).toBe("CORRUPT");
+    expect(looks).toBe(2);
+  });
+
+  test("of a folder in whose place a link stands is refused", async () => {
+    lay(lot("one"));
+    const { core } = coreOf({
+      disk: {
+        ...watched(disk, note),
+        stat: (path) => {
+          const stat = disk.stat(path);
+          return stat && path === AGENT ? { ...stat, type: "link" } : stat;
+        },
+      },
+    });
+    expect(await codeOf(() => core.open())).toBe("CORRUPT");
+  });
+
   test("that only reads tells what is torn, and leaves it", async () => {
     lay(lot("one"));
     tear(20);
@@ -385,6 +422,54 @@ describe("the lock", () => {
     other.release();
     expect(await long).toBe(1);
     expect(await textOf(core, 1)).toBe("long");
+  });
+
+  test("is not waited for by one alone longer than it said; then nothing is written", async () => {
+    lay(lot("one"));
+    mark();
+    const { core } = await opened();
+    const other = locks(disk, LOCK);
+    other.tryTake();
+    done();
+    expect(await codeOf(() => put(core, "two", 30))).toBe("LOCKED");
+    expect(await codeOf(() => put(core, "two", 0))).toBe("LOCKED");
+    await pause(IDLE_MS);
+    expect(done()).toEqual([]);
+    other.release();
+    expect(await put(core, "two")).toBe(2);
+  });
+
+  test("is let go where what it was taken for finds damage; the handle lives, and says so again", async () => {
+    lay(lot("one"));
+    mark();
+    const { core, lock } = await opened();
+    const two = lay(lot("two"));
+    lay(lot("three"));
+    write(1, two.at + 61, Buffer.of(0xff, 0xff));
+    for (let times = 0; times < 2; times++) {
+      expect(await codeOf(() => put(core, "four"))).toBe("CORRUPT");
+      expect(lock.isHeld).toBe(false);
+      expect(core.isShut).toBe(false);
+    }
+  });
+
+  test("what another process rewrote under it is what is written to, and the old files go", async () => {
+    lay(lot("one"));
+    mark();
+    const { core } = await opened();
+    await put(core, "two");
+    await pause(IDLE_MS);
+    // The same records as the next generation, as a compaction leaves them that died before it removed the old one.
+    const old = bytesOf(pathOf(1));
+    disk.makeFolder("/agent/log/2");
+    createSegment(disk, "/agent/log/2/00000001.seg", IDS, 2, { number: 1, before: START }, 0);
+    disk.open("/agent/log/2/00000001.seg").write(old.subarray(HEADER), HEADER);
+    expect(await put(core, "three")).toBe(3);
+    expect(disk.list("/agent/log")).toEqual(["2"]);
+    expect(await textOf(core, 1)).toBe("one");
+    expect(await textOf(core, 3)).toBe("three");
+    const { core: other } = await opened();
+    expect(await textOf(other, 3)).toBe("three");
   });
 
   test("is let go for a while by one that writes without end", async () => {
